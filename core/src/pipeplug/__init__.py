@@ -1,0 +1,85 @@
+"""pipeplug decodes, loads and augments images, video and sound for machine learning.
+
+The names below are loaded when they are first used, so that `import pipeplug` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pipeplug.errors import (
+        ArgumentError,
+        DeclarationError,
+        DecodeError,
+        GraphError,
+        MemoryLimitError,
+        OperatorConflictError,
+        PipeplugError,
+        PluginError,
+        SampleFailed,
+        SourceError,
+        SpecError,
+        StateError,
+        TooManyFailuresError,
+        UnknownOperatorError,
+    )
+    from pipeplug.graph.graph import Graph, Node, Ref
+    from pipeplug.operator import Context, Operator, PerSample
+    from pipeplug.ops import ops
+    from pipeplug.options import PipelineOptions
+    from pipeplug.pipeline import Pipeline, PipelineFunction, PipelineState, pipeline
+    from pipeplug.plugins.hookspecs import Check, hookimpl
+    from pipeplug.runtime.eager import eager
+    from pipeplug.runtime.outputs import Outputs
+    from pipeplug.runtime.randomness import Draws, Shapes
+    from pipeplug.runtime.statistics import MemoryUse, OperatorStatistics, Statistics
+    from pipeplug.source import IndexedReader, Source
+    from pipeplug.spec import TensorSpec
+    from pipeplug.tensor import Array, Batch, Tensor
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "pipeplug.errors": (
+        "ArgumentError", "DeclarationError", "DecodeError", "GraphError", "MemoryLimitError", "OperatorConflictError",
+        "PipeplugError", "PluginError", "SampleFailed", "SourceError", "SpecError", "StateError",
+        "TooManyFailuresError", "UnknownOperatorError",
+    ),
+    "pipeplug.graph.graph": ("Graph", "Node", "Ref"),
+    "pipeplug.operator": ("Context", "Operator", "PerSample"),
+    "pipeplug.ops": ("ops",),
+    "pipeplug.options": ("PipelineOptions",),
+    "pipeplug.pipeline": ("Pipeline", "PipelineFunction", "PipelineState", "pipeline"),
+    "pipeplug.plugins.hookspecs": ("Check", "hookimpl"),
+    "pipeplug.runtime.eager": ("eager",),
+    "pipeplug.runtime.outputs": ("Outputs",),
+    "pipeplug.runtime.randomness": ("Draws", "Shapes"),
+    "pipeplug.runtime.statistics": ("MemoryUse", "OperatorStatistics", "Statistics"),
+    "pipeplug.source": ("IndexedReader", "Source"),
+    "pipeplug.spec": ("TensorSpec",),
+    "pipeplug.tensor": ("Array", "Batch", "Tensor"),
+}  # fmt: skip
+
+__all__ = [
+    "ArgumentError", "Array", "Batch", "Check", "Context", "DeclarationError", "DecodeError", "Draws", "Graph",
+    "GraphError", "IndexedReader", "MemoryLimitError", "MemoryUse", "Node", "Operator", "OperatorConflictError",
+    "OperatorStatistics", "Outputs", "PerSample", "Pipeline", "PipelineFunction", "PipelineOptions", "PipelineState",
+    "PipeplugError", "PluginError", "Ref", "SampleFailed", "Shapes", "Source", "SourceError", "SpecError",
+    "StateError", "Statistics", "Tensor", "TensorSpec", "TooManyFailuresError", "UnknownOperatorError", "eager",
+    "hookimpl", "ops", "pipeline",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    for module, names in _HOMES.items():
+        if name in names:
+            found = getattr(importlib.import_module(module), name)
+            globals()[name] = found
+            return found
+    raise AttributeError(f"module 'pipeplug' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

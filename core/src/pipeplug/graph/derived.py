@@ -1,0 +1,85 @@
+"""Operators that the graph adds by itself: random arguments, and the shapes that they depend on.
+
+`draw` is a node of its own, so that a rewrite keeps it and feeds the fused kernel with it. One that depends on shapes
+gets them from a header, by inference, or, where neither tells, from the data.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pipeplug.errors import DeclarationError
+from pipeplug.operator import Context, Operator, drawn_arguments
+from pipeplug.spec import TensorSpec
+from pipeplug.tensor import Array, Batch, Tensor
+
+
+class Draw(Operator):
+    """Draws the random arguments of an operator, for all samples of an iteration at once."""
+
+    of: Operator
+    key: str
+    shapes: tuple[tuple[int, ...] | None, ...] = ()
+
+    def infer(self, *shapes: TensorSpec) -> dict[str, TensorSpec]:
+        return {name: TensorSpec() for name in drawn_arguments(type(self.of))}
+
+    def cpu(self, *shapes: Batch, context: Context) -> dict[str, Array]:
+        random = context.random(self.key)
+        measured = (batch.numpy() for batch in shapes)
+        known = (next(measured) if each is None else np.tile(each, (random.rows, 1)) for each in self.shapes)
+        drawn = self._operator_draw(random, *known)
+        if set(drawn) != set(drawn_arguments(type(self.of))):
+            raise DeclarationError(
+                f"{type(self.of).__name__}.draw gives {', '.join(drawn)}, "
+                f"but its kernels take {', '.join(drawn_arguments(type(self.of)))}"
+            )
+        return drawn
+
+    def _operator_draw(self, random: Any, *shapes: Array) -> dict[str, Array]:
+        operator: Any = self.of
+        return {name: np.asarray(rows) for name, rows in operator.draw(random, *shapes).items()}
+
+
+class Peek(Operator):
+    """Reads the shape of an operator's output from the header of its encoded input."""
+
+    of: Operator
+    rank: int | None
+
+    def infer(self, *inputs: TensorSpec) -> TensorSpec:
+        return TensorSpec((self.rank,), "int64")
+
+    def cpu(self, *inputs: object, context: Context) -> Array:
+        operator: Any = self.of
+        return np.array(operator.peek(*inputs).shape, np.int64)
+
+
+class InferShape(Operator):
+    """Computes the shape of an operator's output from the shapes of its inputs."""
+
+    of: Operator
+    specs: tuple[TensorSpec, ...]
+    rank: int | None
+
+    def infer(self, *shapes: TensorSpec) -> TensorSpec:
+        return TensorSpec((self.rank,), "int64")
+
+    def cpu(self, *shapes: Tensor, context: Context) -> Array:
+        operator: Any = self.of
+        known = (spec.with_shape(shape.numpy().tolist()) for spec, shape in zip(self.specs, shapes, strict=True))
+        return np.array(operator.infer(*known).shape, np.int64)
+
+
+class ShapeOf(Operator):
+    """Takes the shape of data that exists; what draws from it waits for the whole batch."""
+
+    rank: int | None
+
+    def infer(self, value: TensorSpec) -> TensorSpec:
+        return TensorSpec((self.rank,), "int64")
+
+    def cpu(self, value: Tensor, context: Context) -> Array:
+        return np.array(value.shape, np.int64)

@@ -1,0 +1,18 @@
+"""Exports to PyTorch, which is imported when one is asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+    from numpy.typing import NDArray
+
+
+def to_torch(array: NDArray[Any]) -> torch.Tensor:
+    """A tensor over the memory of `array`. Raises ImportError with advice when torch is not installed."""
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError("`.torch()` needs PyTorch: pip install torch") from error
+    return torch.from_numpy(array)

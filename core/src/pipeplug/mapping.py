@@ -1,0 +1,92 @@
+"""`ops.map`: any Python function as an operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pipeplug.errors import ArgumentError
+from pipeplug.operator import Call, Context, Operator, current_caller
+from pipeplug.spec import TensorSpec
+from pipeplug.tensor import Batch, Tensor
+
+
+class _Map(Operator):
+    """What both ways of mapping share."""
+
+    function: Callable[..., Any]
+    specs: tuple[TensorSpec, ...]
+    single: bool
+    concurrent: bool
+
+    def infer(self, *values: TensorSpec) -> TensorSpec | tuple[TensorSpec, ...]:
+        return self.specs[0] if self.single else self.specs
+
+    def is_parallel(self) -> bool:
+        return self.concurrent
+
+    def title(self) -> str:
+        return "map." + getattr(self.function, "__name__", type(self.function).__name__).strip("<>")
+
+
+class MapSamples(_Map):
+    """Applies a function to every sample: arrays for tensors, objects as they are."""
+
+    def cpu(self, *values: Tensor | object, context: Context) -> Any:
+        return self.function(*[value.numpy() if isinstance(value, Tensor) else value for value in values])
+
+
+class MapBatches(_Map):
+    """Applies a function to every batch: an array where samples are equal, else a list of arrays or objects."""
+
+    def cpu(self, *values: Batch, context: Context) -> Any:
+        results = self.function(*[value.numpy() if value.is_equal else value.list() for value in values])
+        return self._as_batch(results) if self.single else tuple(self._as_batch(each) for each in results)
+
+    @staticmethod
+    def _as_batch(result: Any) -> Batch:
+        if isinstance(result, Batch):
+            return result
+        if hasattr(result, "__array__"):
+            return Batch.equal(result.__array__())
+        items = list(result)
+        if items and all(hasattr(item, "__array__") for item in items):
+            return Batch.ragged([Tensor(item.__array__()) for item in items])
+        return Batch.objects(items)
+
+
+def map_values(
+    function: Callable[..., Any],
+    *values: object,
+    outputs: int = 1,
+    batch: bool = False,
+    parallel: bool = True,
+    spec: TensorSpec | tuple[TensorSpec, ...] | None = None,
+    device: str = "cpu",
+    name: str | None = None,
+) -> Any:
+    """Applies a Python function to values, a sample or a batch a call.
+
+    The function gets NumPy arrays, or objects as they are, and returns arrays, numbers or objects.
+
+    Args:
+        function: takes one argument a value and returns `outputs` results, as a tuple when there are several.
+        values: what it is applied to.
+        outputs: how many results it returns.
+        batch: whether a call takes a whole batch: an array (rows first), or a list where samples differ.
+        parallel: whether calls may run in several threads at once; False means one by one, in order.
+        spec: of the outputs, where it is known; then each batch is built in place.
+        device: where the function runs.
+        name: of the node; the function's name otherwise.
+    """
+    if not callable(function):
+        raise ArgumentError(f"ops.map takes a function first, got {function!r}")
+    if outputs < 1:
+        raise ArgumentError(f"ops.map: outputs is at least 1, got {outputs}")
+    given = (spec,) if isinstance(spec, TensorSpec) else spec
+    specs = given or (TensorSpec(),) * outputs
+    if len(specs) != outputs:
+        raise ArgumentError(f"ops.map: outputs={outputs}, but {len(specs)} specs")
+    kind = MapBatches if batch else MapSamples
+    operator = kind(function=function, specs=specs, single=outputs == 1, concurrent=parallel)
+    return current_caller().call(Call(operator, values, {}, name, device))

@@ -1,0 +1,119 @@
+"""`ops`: the operators that are installed, by namespace and name, such as `ops.image.resize`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pipeplug.description import describe
+from pipeplug.errors import DeclarationError
+from pipeplug.mapping import map_values
+from pipeplug.operator import Call, Operator, bind, current_caller
+from pipeplug.plugins.registry import OperatorRegistry, default_registry
+from pipeplug.source import Source, positional_arguments
+
+
+class OperatorCall:
+    """An operator by its name; calling it with inputs and arguments records a node or computes at once."""
+
+    def __init__(self, name: str, operator: type[Operator]) -> None:
+        self.operator = operator
+        self._name = name
+        self._bound: dict[object, Operator] = {}
+        self.__name__ = name
+        self.__doc__ = operator.__doc__
+
+    def __call__(
+        self,
+        *inputs: object,
+        name: str | None = None,
+        device: str | None = None,
+        key: str | None = None,
+        **arguments: Any,
+    ) -> Any:
+        """Applies the operator.
+
+        Args:
+            inputs: values of the graph while a pipeline is traced, else data; a source's own arguments in order.
+            name: of the node, instead of the operator's name and an ordinal; random numbers go by it.
+            device: where it runs.
+            key: shares random numbers with other nodes of this key.
+            arguments: the operator's fields.
+        """
+        if issubclass(self.operator, Source):
+            inputs, arguments = (), positional_arguments(self.operator, self._name, inputs, arguments)
+        operator, varying = self._bind(arguments)
+        return current_caller().call(Call(operator, inputs, varying, name, device, key))
+
+    def _bind(self, arguments: Mapping[str, Any]) -> tuple[Operator, Mapping[str, object]]:
+        # Checking arguments takes longer than a small kernel, so the operators of recent calls are kept.
+        given = tuple(arguments.items())
+        try:
+            return self._bound[given], {}
+        except KeyError:
+            operator, varying = bind(self.operator, self._name, arguments)
+        except TypeError:  # a list or an array, which has no hash
+            return bind(self.operator, self._name, arguments)
+        if not varying and len(self._bound) < 256:
+            self._bound[given] = operator
+        return operator, varying
+
+    def __repr__(self) -> str:
+        return f"<operator {self._name}{describe(self.operator).signature}>"
+
+
+class Namespace:
+    """The operators of one namespace."""
+
+    def __init__(self, registry: OperatorRegistry, name: str) -> None:
+        self._registry = registry
+        self._name = name
+
+    def __getattr__(self, operator: str) -> OperatorCall:
+        if operator.startswith("__"):
+            raise AttributeError(operator)
+        call = operator_call(self._registry, f"{self._name}.{operator}")
+        self.__dict__[operator] = call
+        return call
+
+    def __dir__(self) -> list[str]:
+        prefix = self._name + "."
+        return [name.removeprefix(prefix) for name in self._registry.names() if name.startswith(prefix)]
+
+    def __repr__(self) -> str:
+        return f"<operators {', '.join(f'{self._name}.{each}' for each in dir(self))}>"
+
+
+class Operators:
+    """All operators of a registry, and `map`, which applies any Python function."""
+
+    def __init__(self, registry: Callable[[], OperatorRegistry]) -> None:
+        self._registry = registry
+        self.map = map_values
+
+    def __getattr__(self, namespace: str) -> Namespace:
+        if namespace.startswith("__"):
+            raise AttributeError(namespace)
+        registry = self._registry()
+        if namespace not in registry.namespaces():
+            registry.entry(f"{namespace}.")  # raises, with advice
+        found = Namespace(registry, namespace)
+        self.__dict__[namespace] = found
+        return found
+
+    def __dir__(self) -> list[str]:
+        return ["map", *self._registry().namespaces()]
+
+
+def operator_call(registry: OperatorRegistry, name: str) -> OperatorCall:
+    """The operator of this name, loaded. Raises DeclarationError when the entry point names no operator."""
+    loaded = registry.load(name)
+    if not issubclass(loaded, Operator):
+        raise DeclarationError(
+            f"{registry.entry(name).target}, the entry point of {name}, is {loaded!r}, not a subclass of Operator"
+        )
+    loaded.registered_name = name
+    return OperatorCall(name, loaded)
+
+
+ops = Operators(default_registry)

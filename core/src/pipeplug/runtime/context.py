@@ -1,0 +1,91 @@
+"""What kernels may use while they run: memory, their place in the batch, random numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pipeplug.runtime.iteration import Column, Empty, Iteration
+from pipeplug.runtime.randomness import Draws, key_hash
+from pipeplug.spec import TensorSpec
+from pipeplug.tensor import Batch, Tensor
+
+
+class SampleContext:
+    """The context of per-sample kernels in one thread.
+
+    Attributes:
+        index: place in the source of the sample at hand.
+        handed: the places in batches that the kernel asked for, by output.
+    """
+
+    __slots__ = ("_columns", "_empty", "_row", "device", "handed", "index")
+
+    def __init__(self, device: str, empty: Empty) -> None:
+        self.device = device
+        self.index = 0
+        self.handed: list[Tensor | None] = []
+        self._empty = empty
+        self._columns: Sequence[Column | None] = ()
+        self._row = 0
+
+    def aim(self, columns: Sequence[Column | None], row: int) -> None:
+        """Sets where the outputs of the next kernel call belong."""
+        self._columns = columns
+        self._row = row
+        self.handed = [None] * len(columns)
+
+    def empty(self, spec: TensorSpec) -> Tensor:
+        """Uninitialised memory: the sample's place in the batch if an output with that spec leaves, else scratch."""
+        shape = spec.shape
+        for output, column in enumerate(self._columns):
+            if column is None or column.shape != shape or column.dtype != spec.dtype or self.handed[output] is not None:
+                continue
+            assert column.array is not None
+            tensor = self.handed[output] = Tensor(column.array[self._row], spec.layout)
+            return tensor
+        return Tensor(self._empty(spec.known_shape(), spec.dtype or ""), spec.layout)
+
+    def empty_batch(self, specs: Sequence[TensorSpec]) -> Batch:
+        return empty_batch(specs, self._empty)
+
+    def fail(self, row: int, cause: Exception) -> None:
+        """A per-sample kernel fails by raising."""
+        raise cause
+
+
+class BatchContext:
+    """The context of one call of a batch kernel, on the rows that it got.
+
+    Attributes:
+        failed: causes of failure by place in the kernel's input.
+    """
+
+    def __init__(self, device: str, empty: Empty, iteration: Iteration, rows: Sequence[int], seed: int) -> None:
+        self.device = device
+        self.failed: dict[int, Exception] = {}
+        self._empty = empty
+        self._iteration = iteration
+        self._rows = rows
+        self._seed = seed
+
+    def empty(self, spec: TensorSpec) -> Tensor:
+        return Tensor(self._empty(spec.known_shape(), spec.dtype or ""), spec.layout)
+
+    def empty_batch(self, specs: Sequence[TensorSpec]) -> Batch:
+        return empty_batch(specs, self._empty)
+
+    def fail(self, row: int, cause: Exception) -> None:
+        """Takes the sample at `row` of the input out; the kernel returns the others."""
+        self.failed[row] = cause
+
+    def random(self, key: str) -> Draws:
+        positions = self._iteration.rows.positions[list(self._rows)]
+        return Draws(self._seed, key_hash(key), self._iteration.epoch, positions)
+
+
+def empty_batch(specs: Sequence[TensorSpec], empty: Empty) -> Batch:
+    """An uninitialised batch: one array when the specs are equal."""
+    if len(set(specs)) == 1:
+        shape, dtype = specs[0].known_shape(), specs[0].dtype or ""
+        return Batch.equal(empty((len(specs), *shape), dtype), specs[0].layout)
+    return Batch.ragged([Tensor(empty(spec.known_shape(), spec.dtype or ""), spec.layout) for spec in specs])

@@ -1,0 +1,32 @@
+"""What makes two pipelines deliver the same samples: the identity that a saved state is checked against."""
+
+from __future__ import annotations
+
+import hashlib
+
+from pipeplug.graph.graph import Graph
+from pipeplug.operator import Operator, fields_of
+
+_PLAIN = (int, float, str, bytes, bool, type(None))
+
+
+def fingerprint(graph: Graph, seed: int, length: int | None) -> str:
+    """A digest of operators, arguments, seed and source length; not of threads, ranks, batch size or memory."""
+    lines = [f"seed {seed}", f"length {length}"]
+    lines += [f"{node.name} = {_stable(node.operator)} of {node.inputs} {node.arguments}" for node in graph.nodes]
+    lines += [f"{name}: {ref}" for name, ref in graph.outputs]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32]
+
+
+def _stable(value: object) -> str:
+    """A text that is the same in another process."""
+    if isinstance(value, Operator):
+        names = (item.name for item in fields_of(type(value)) if item.name != "shard")
+        arguments = ", ".join(f"{name}={_stable(getattr(value, name))}" for name in names)
+        return f"{type(value).__name__}({arguments})"
+    if isinstance(value, tuple):
+        return f"({', '.join(_stable(each) for each in value)})"
+    if isinstance(value, _PLAIN):
+        return repr(value)
+    kind = value if callable(value) and hasattr(value, "__qualname__") else type(value)
+    return f"{kind.__module__}.{kind.__qualname__}"

@@ -1,0 +1,90 @@
+"""An open pipeline: its memory, the state of its operators, its reader, and its compiled stages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from types import TracebackType
+from typing import Any, Self
+
+from pipeplug.errors import PipeplugError
+from pipeplug.graph.graph import Node
+from pipeplug.graph.plan import Plan
+from pipeplug.memory import HostResource, LimitResource, PoolResource, StatisticsResource
+from pipeplug.memory.array import empty
+from pipeplug.runtime.invoke import Program, compile_stage
+from pipeplug.runtime.statistics import Counters, MemoryUse
+from pipeplug.source import Reader
+from pipeplug.tensor import Array
+
+
+class HostMemory:
+    """The host memory of a pipeline: a pool over a limit."""
+
+    def __init__(self, limit: int | None) -> None:
+        self.limit = limit
+        self._taken = StatisticsResource(HostResource())
+        self._pool = PoolResource(self._taken if limit is None else LimitResource(self._taken, limit))
+        self._lent = StatisticsResource(self._pool)
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Array:
+        """An uninitialised array, whose memory comes back when nobody refers to it any more."""
+        return empty(self._lent, shape, dtype)
+
+    def fits(self, size: int) -> bool:
+        """Whether `size` more bytes would stay within the limit."""
+        return self.limit is None or self._lent.statistics.live + size <= self.limit
+
+    def use(self) -> MemoryUse:
+        """What values hold, the most that they held, and what waits for reuse."""
+        lent, taken = self._lent.statistics, self._taken.statistics
+        return MemoryUse(lent.live, lent.peak, taken.live, taken.peak, self.limit)
+
+    def close(self) -> None:
+        """Gives free memory back to the system, and the rest when consumers let go of it."""
+        self._pool.close()
+
+
+class Session:
+    """What lives as long as a pipeline's `with` block."""
+
+    def __init__(self, plan: Plan, reader: Reader, *, seed: int, memory_limit: int | None) -> None:
+        self.plan = plan
+        self.reader = reader
+        self.seed = seed
+        self.memory = HostMemory(memory_limit)
+        self.counters = Counters(tuple(node.name for stage in plan.stages for node in stage.nodes))
+        self.programs: Sequence[Program] = ()
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as opening:
+            opening.callback(self.memory.close)
+            if isinstance(self.reader, AbstractContextManager):
+                opening.enter_context(self.reader)
+            state = self._open_operators(opening)
+            self.programs = [compile_stage(stage, state, self.reader) for stage in self.plan.stages]
+            self._open = opening.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.programs = ()
+        self._open.close()
+
+    def _open_operators(self, opening: ExitStack) -> Mapping[str, object]:
+        return {
+            node.name: opening.enter_context(open_operator(node))
+            for node in self.plan.graph.nodes
+            if hasattr(node.operator, "open")
+        }
+
+
+def open_operator(node: Node) -> AbstractContextManager[object]:
+    """The context manager that gives an operator's state; its errors name the node."""
+    operator: Any = node.operator
+    manager = operator.open()
+    if not isinstance(manager, AbstractContextManager):
+        raise PipeplugError(f"{node.name}: open() gives {manager!r}, which is not a context manager")
+    return manager

@@ -1,0 +1,118 @@
+"""What a pipeline has done: time and failures by operator, samples delivered, time spent waiting."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorStatistics:
+    """What one node has done.
+
+    Attributes:
+        name: the node.
+        calls: kernel calls that succeeded: one a sample, or one a batch.
+        seconds: time in them, added over threads.
+        failures: calls that failed.
+    """
+
+    name: str
+    calls: int
+    seconds: float
+    failures: int
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What a pipeline has done since it was opened.
+
+    Attributes:
+        operators: by node, in the order in which they run.
+        samples: rows delivered.
+        batches: batches delivered.
+        failures: samples that failed in delivered and in passed iterations.
+        passed: iterations without one good sample, which were not delivered.
+        waiting_seconds: time that the loop spent waiting for batches.
+    """
+
+    operators: tuple[OperatorStatistics, ...]
+    samples: int
+    batches: int
+    failures: int
+    passed: int
+    waiting_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """Bytes of one device that a pipeline holds.
+
+    Attributes:
+        live: held by values, those among them that the loop holds on to.
+        peak: the most that values held at once.
+        taken: taken from the system: live, and free blocks that wait for reuse.
+        taken_peak: the most that was taken at once.
+        limit: the `memory_limit`, which `taken` never exceeds; None without one.
+    """
+
+    live: int
+    peak: int
+    taken: int
+    taken_peak: int
+    limit: int | None
+
+
+class Timings:
+    """Counts of one task; its thread alone writes them."""
+
+    __slots__ = ("calls", "failures", "nanoseconds")
+
+    def __init__(self) -> None:
+        self.calls: dict[str, int] = {}
+        self.nanoseconds: dict[str, int] = {}
+        self.failures: dict[str, int] = {}
+
+    def add(self, node: str, nanoseconds: int) -> None:
+        self.calls[node] = self.calls.get(node, 0) + 1
+        self.nanoseconds[node] = self.nanoseconds.get(node, 0) + nanoseconds
+
+    def failed(self, node: str) -> None:
+        self.failures[node] = self.failures.get(node, 0) + 1
+
+
+class Counters:
+    """The sums over all tasks of an open pipeline."""
+
+    def __init__(self, nodes: tuple[str, ...]) -> None:
+        self._lock = threading.Lock()
+        self._nodes = nodes
+        self._total = Timings()
+        self.samples = 0
+        self.batches = 0
+        self.failures = 0
+        self.passed = 0
+        self.waiting_seconds = 0.0
+
+    def merge(self, timings: Timings) -> None:
+        with self._lock:
+            _add(self._total.calls, timings.calls)
+            _add(self._total.nanoseconds, timings.nanoseconds)
+            _add(self._total.failures, timings.failures)
+
+    def statistics(self) -> Statistics:
+        with self._lock:
+            total = self._total
+            operators = tuple(
+                OperatorStatistics(
+                    node, total.calls.get(node, 0), total.nanoseconds.get(node, 0) / 1e9, total.failures.get(node, 0)
+                )
+                for node in self._nodes
+            )
+        return Statistics(operators, self.samples, self.batches, self.failures, self.passed, self.waiting_seconds)
+
+
+def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
+    for name, count in more.items():
+        total[name] = total.get(name, 0) + count

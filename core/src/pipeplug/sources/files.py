@@ -1,0 +1,128 @@
+"""`read.files`: the files of a folder, a list or a pattern, and their labels."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeplug.errors import ArgumentError, SourceError
+from pipeplug.source import Source
+from pipeplug.spec import TensorSpec
+
+Found = tuple[tuple[str, ...], tuple[int, ...]]
+
+
+class Files(Source):
+    """Reads files whole: their bytes, and a label.
+
+    A folder with sub-folders is a class a sub-folder: labels count them in alphabetical order, and files are found at
+    any depth in them. A folder of files alone, a list and a pattern give one label, or those of `labels`.
+
+    Outputs:
+        encoded: the file's content, `bytes`.
+        label: int64 scalar.
+
+    Args:
+        root: a folder, a pattern such as `"data/**/*.jpg"`, or a list of paths.
+        labels: a label a file, in the order of a list of paths.
+        extensions: endings of the files to take, such as `(".jpg", ".png")`; empty means all but hidden ones.
+
+    Raises:
+        SourceError: there is nothing at `root`, or no file in it.
+    """
+
+    root: str | Path | tuple[str | Path, ...]
+    labels: tuple[int, ...] | None = None
+    extensions: tuple[str, ...] = ()
+
+    def check(self) -> None:
+        super().check()
+        if self.labels is None:
+            return
+        if not isinstance(self.root, tuple):
+            raise ArgumentError("labels go with a list of paths; a folder's labels are its sub-folders")
+        if len(self.labels) != len(self.root):
+            raise ArgumentError(f"{len(self.labels)} labels for {len(self.root)} paths; give one a path")
+
+    def infer(self) -> tuple[TensorSpec, TensorSpec]:
+        return TensorSpec.object(), TensorSpec((), "int64")
+
+    def reader(self) -> FilesReader:
+        paths, labels = self._find()
+        if not paths:
+            wanted = f" that ends in {', '.join(self.extensions)}" if self.extensions else ""
+            raise SourceError(f"no file{wanted} in {self.root}; read.files needs at least one")
+        return FilesReader(paths, labels)
+
+    def _find(self) -> Found:
+        if isinstance(self.root, tuple):
+            return tuple(os.fspath(path) for path in self.root), self.labels or (0,) * len(self.root)
+        root = os.path.expanduser(os.fspath(self.root))
+        if os.path.isdir(root):
+            return self._find_in_folder(root)
+        if any(letter in root for letter in "*?["):
+            paths = tuple(path for path in _matching(root) if self._wanted(os.path.basename(path)))
+            return paths, (0,) * len(paths)
+        if os.path.exists(root):
+            raise SourceError(f"{root} is a file; read.files takes a folder, a pattern, or a list: [{root!r}]")
+        raise SourceError(f"there is no folder {root} (in {os.getcwd()})")
+
+    def _find_in_folder(self, root: str) -> Found:
+        with os.scandir(root) as entries:
+            classes = sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
+        found = [(path, label) for label, name in enumerate(classes) for path in self._walk(os.path.join(root, name))]
+        if not found:
+            found = [(path, 0) for path in self._walk(root)]
+        return tuple(path for path, _ in found), tuple(label for _, label in found)
+
+    def _walk(self, folder: str) -> list[str]:
+        return sorted(
+            os.path.join(parent, name)
+            for parent, _, names in os.walk(folder, followlinks=True)
+            for name in names
+            if self._wanted(name)
+        )
+
+    def _wanted(self, name: str) -> bool:
+        return not name.startswith(".") and (not self.extensions or name.lower().endswith(self.extensions))
+
+
+def _matching(pattern: str) -> Sequence[str]:
+    from glob import glob
+
+    return sorted(path for path in glob(pattern, recursive=True) if os.path.isfile(path))
+
+
+@dataclass(frozen=True)
+class FilesReader:
+    """The files that were found; item i is the content and the label of file i."""
+
+    paths: tuple[str, ...]
+    labels: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> tuple[bytes, int]:
+        return read_file(self.paths[index]), self.labels[index]
+
+    def origin(self, index: int) -> str:
+        return self.paths[index]
+
+
+def read_file(path: str) -> bytes:
+    """The content of a file, by the fewest calls into the system."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        size = os.fstat(descriptor).st_size
+        content = os.read(descriptor, size)
+        if len(content) == size:
+            return content
+        parts = [content]
+        while part := os.read(descriptor, 1 << 20):
+            parts.append(part)
+        return b"".join(parts)
+    finally:
+        os.close(descriptor)

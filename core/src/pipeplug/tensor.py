@@ -1,0 +1,219 @@
+"""Samples and batches of samples: what kernels take and give, and what a loop receives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from pipeplug.errors import SpecError
+from pipeplug.interop.torch import to_torch
+from pipeplug.spec import TensorSpec
+
+if TYPE_CHECKING:
+    import torch
+
+Array = NDArray[Any]
+
+
+class Tensor:
+    """One sample in memory: an array and the meaning of its dimensions.
+
+    Attributes:
+        layout: a letter a dimension, such as `"HWC"`, or None.
+    """
+
+    __slots__ = ("_array", "layout")
+
+    def __init__(self, array: Array, layout: str | None = None) -> None:
+        self._array = array
+        self.layout = layout
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._array.shape
+
+    @property
+    def dtype(self) -> str:
+        return self._array.dtype.name
+
+    @property
+    def device(self) -> str:
+        return "cpu"
+
+    @property
+    def spec(self) -> TensorSpec:
+        """The complete spec of this sample."""
+        return TensorSpec(self._array.shape, self._array.dtype.name, self.layout)
+
+    def numpy(self) -> Array:
+        """The sample as an array that shares its memory."""
+        return self._array
+
+    def torch(self) -> torch.Tensor:
+        """The sample as a `torch.Tensor` that shares its memory."""
+        return to_torch(self._array)
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
+        return np.array(self._array, dtype=dtype, copy=copy)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._array.__dlpack_device__()
+
+    def __repr__(self) -> str:
+        return f"Tensor({self.spec}, {self.device})"
+
+
+class Batch(Sequence[Any]):
+    """The samples of one value: equal in shape, ragged, or plain Python objects.
+
+    `batch[i]` is the i-th sample, a `Tensor` or an object. Equal samples lie in one array, sample after sample.
+    """
+
+    __slots__ = ("_array", "_items", "layout")
+
+    def __init__(self, array: Array | None, items: Sequence[Any], layout: str | None) -> None:
+        self._array = array
+        self._items = items
+        self.layout = layout
+
+    @classmethod
+    def equal(cls, array: Array, layout: str | None = None) -> Batch:
+        """A batch over an array whose first dimension counts samples; `layout` describes one sample."""
+        return cls(array, (), layout)
+
+    @classmethod
+    def ragged(cls, tensors: Sequence[Tensor], layout: str | None = None) -> Batch:
+        """A batch of samples, each in its own array; shapes may differ, the number of dimensions and dtype may not."""
+        kinds = {(len(tensor.shape), tensor.dtype) for tensor in tensors}
+        if len(kinds) > 1:
+            raise SpecError(f"the samples of a batch have one dtype and number of dimensions, got {sorted(kinds)}")
+        return cls(None, tensors, layout or (tensors[0].layout if tensors else None))
+
+    @classmethod
+    def objects(cls, items: Sequence[Any]) -> Batch:
+        """A batch of plain Python objects."""
+        return cls(None, items, None)
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether all samples lie in one array."""
+        return self._array is not None
+
+    @property
+    def is_object(self) -> bool:
+        """Whether the samples are plain Python objects."""
+        return self._array is None and not (len(self._items) and isinstance(self._items[0], Tensor))
+
+    @property
+    def device(self) -> str:
+        return "cpu"
+
+    @property
+    def dtype(self) -> str:
+        return self.spec.dtype or "object"
+
+    @property
+    def spec(self) -> TensorSpec:
+        """The spec that all samples share; sizes that differ are None."""
+        if self._array is not None:
+            return TensorSpec(self._array.shape[1:], self._array.dtype.name, self.layout)
+        if self.is_object:
+            return TensorSpec.object()
+        shapes = {tensor.shape for tensor in self._items}
+        sizes = (set(column) for column in zip(*shapes, strict=True))
+        return TensorSpec(
+            tuple(size.pop() if len(size) == 1 else None for size in sizes), self._items[0].dtype, self.layout
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the samples; 0 for objects."""
+        if self._array is not None:
+            return self._array.nbytes
+        return sum(item.numpy().nbytes for item in self._items if isinstance(item, Tensor))
+
+    def list(self) -> list[Any]:
+        """The samples: objects as they are, tensors as arrays that share the batch's memory."""
+        if self._array is not None:
+            return list(self._array)
+        return [item.numpy() if isinstance(item, Tensor) else item for item in self._items]
+
+    def numpy(self) -> Array:
+        """All samples in one array, the first dimension counting them; without a copy when the batch is equal.
+
+        Raises SpecError for ragged batches and objects, which `pad()` and `list()` serve.
+        """
+        if self._array is not None:
+            return self._array
+        if self.is_object:
+            raise SpecError("a batch of Python objects is not an array; take batch.list()")
+        if None in (self.spec.shape or ()):
+            shapes = sorted({tensor.shape for tensor in self._items})
+            raise SpecError(
+                f"samples of shapes {_few(shapes)} do not fit in one array; take batch.pad() or batch.list()"
+            )
+        return np.stack([tensor.numpy() for tensor in self._items])
+
+    def torch(self) -> torch.Tensor:
+        """As `numpy()`, as a `torch.Tensor` that shares the memory."""
+        return to_torch(self.numpy())
+
+    def pad(self, fill: float = 0, shape: Sequence[int | None] | None = None) -> Batch:
+        """An equal batch in which each sample stands at the start of each dimension and `fill` behind it.
+
+        Args:
+            fill: the number that fills what samples lack.
+            shape: the sizes to pad to; None, alone or in a place, means the largest of the batch.
+        """
+        if self.is_object:
+            raise SpecError("a batch of Python objects cannot be padded; take batch.list()")
+        arrays = self.list()
+        largest = [max(sizes) for sizes in zip(*(array.shape for array in arrays), strict=True)]
+        target = [given or size for given, size in zip(shape or largest, largest, strict=True)]
+        if any(given < size for given, size in zip(target, largest, strict=True)):
+            raise SpecError(f"cannot pad to {tuple(target)}: the largest sample takes {tuple(largest)}")
+        padded = np.full((len(arrays), *target), fill, arrays[0].dtype if arrays else None)
+        for row, array in zip(padded, arrays, strict=True):
+            row[tuple(slice(size) for size in array.shape)] = array
+        return Batch.equal(padded, self.layout)
+
+    def take(self, rows: Sequence[int], empty: Callable[[tuple[int, ...], str], Array] = np.empty) -> Batch:
+        """A batch of the rows named, in their order; the memory of an equal batch is asked of `empty(shape, dtype)`."""
+        if self._array is None:
+            return Batch(None, [self._items[row] for row in rows], self.layout)
+        taken = empty((len(rows), *self._array.shape[1:]), self._array.dtype.name)
+        np.take(self._array, rows, axis=0, out=taken, mode="clip")
+        return Batch.equal(taken, self.layout)
+
+    def __len__(self) -> int:
+        return len(self._items) if self._array is None else len(self._array)
+
+    def __getitem__(self, row: Any) -> Any:
+        if isinstance(row, slice):
+            return Batch(self._array[row] if self._array is not None else None, self._items[row], self.layout)
+        return self._items[row] if self._array is None else Tensor(self._array[row], self.layout)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[row] for row in range(len(self)))
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
+        return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.numpy().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.numpy().__dlpack_device__()
+
+    def __repr__(self) -> str:
+        return f"Batch({len(self)} x {self.spec}, {self.device})"
+
+
+def _few(things: Sequence[object]) -> str:
+    return ", ".join(str(thing) for thing in things[:4]) + (", …" if len(things) > 4 else "")

@@ -1,0 +1,1 @@
+"""Image operators of pipeplug: decoding, geometry, colour, layout."""

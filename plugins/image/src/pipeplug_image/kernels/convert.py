@@ -1,0 +1,98 @@
+"""Conversions of pixel values: dtypes and grey."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import cv2
+import numpy as np
+
+from pipeplug import SpecError
+from pipeplug_image.kernels.opencv import Array, channels_of, constant, copied, settle, target, white_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_LOOKED_UP = frozenset({"uint8", "int8", "uint16", "int16", "int32", "float16", "float32", "float64"})
+_DEPTHS = {
+    "uint8": cv2.CV_8U,
+    "int8": cv2.CV_8S,
+    "uint16": cv2.CV_16U,
+    "int16": cv2.CV_16S,
+    "float32": cv2.CV_32F,
+}
+
+
+def rounded(values: NDArray[np.float64], dtype: str) -> Array:
+    """float64 values as `dtype`: to integers halves round to even, what does not fit saturates, NaN becomes 0."""
+    if np.dtype(dtype).kind == "f":
+        with np.errstate(over="ignore"):  # what is beyond float16 is infinite there
+            return values.astype(dtype)
+    limits = np.iinfo(dtype)
+    return np.nan_to_num(np.rint(values), nan=0.0).clip(float(limits.min), float(limits.max)).astype(dtype)
+
+
+def can_look_up(image: Array, dtype: str) -> bool:
+    """Whether a table turns these pixels into `dtype`."""
+    return image.dtype == np.uint8 and dtype in _LOOKED_UP
+
+
+def look_up(image: Array, table: Array, out: Array | None = None) -> Array:
+    """`table[image]` for uint8 pixels; a `table` has shape (1, 256) or (1, 256, channels), a dtype of `can_look_up`."""
+    # OpenCV moves bytes here: a table of float16 goes through as integers of its size.
+    stored = table.view(np.uint16) if table.dtype == np.float16 else table
+    direct = None if out is None else out.view(stored.dtype)
+    result = cv2.LUT(image, stored, dst=direct)
+    return out if out is not None and result is direct else result.view(table.dtype)
+
+
+def cast(image: Array, dtype: str, scale: float = 1.0, *, out: Array | None = None) -> Array:
+    """`scale * image` as `dtype`.
+
+    To integers, halves round to even and what does not fit saturates, infinities included; NaN becomes an integer that
+    is not specified. Without a scale 65535 becomes 255 in uint8: `scale=1 / 257` is what keeps white white.
+    """
+    direct = target(out, image.shape, dtype)
+    if image.dtype == dtype and scale == 1:
+        return copied(image, out)
+    return settle(_convert(image, dtype, scale, direct), out, image.shape)
+
+
+def _convert(image: Array, dtype: str, scale: float, out: Array | None) -> Array:
+    if can_look_up(image, dtype):
+        return look_up(image, rounded(np.arange(256.0)[None] * scale, dtype), out)
+    if image.dtype.name in _DEPTHS and dtype in _DEPTHS and image.ndim <= 3 and scale > 0:
+        return _scaled(image, dtype, scale, out)
+    return rounded(image.astype(np.float64) * scale, dtype)
+
+
+def _scaled(image: Array, dtype: str, scale: float, out: Array | None) -> Array:
+    flat = image.reshape(image.shape[0], -1)  # an array of many channels is one of many columns
+    if image.dtype.kind == "f" and dtype != "float32":
+        # OpenCV turns what is beyond int32 into the least value of all.
+        flat = cv2.min(flat, constant(np.iinfo(dtype).max / scale))
+    into = None if out is None else out.reshape(flat.shape)
+    result = cv2.addWeighted(flat, scale, flat, 0, 0, dst=into, dtype=_DEPTHS[dtype])
+    return out if out is not None and result is into else result.reshape(image.shape)
+
+
+def grayscale(image: Array, channels: int = 1, *, out: Array | None = None) -> Array:
+    """The grey of an RGB image, 0.299 R + 0.587 G + 0.114 B, in 1 or 3 equal channels: within 1 level of Pillow's "L".
+
+    A grey image stays as it is; the fourth channel of RGBA is dropped. Raises SpecError for another number of channels.
+    """
+    white_of(image)
+    if channels not in (1, 3):
+        raise SpecError(f"grey has 1 or 3 channels, not {channels}")
+    shape = (*image.shape[:2], channels)
+    direct = target(out, shape, image.dtype)
+    step = partial(cv2.cvtColor, dst=direct if channels == 1 else None)
+    given = channels_of(image)
+    if given == 1:
+        grey = image
+    else:
+        grey = step(image, cv2.COLOR_RGB2GRAY if given == 3 else cv2.COLOR_RGBA2GRAY)
+    if channels == 3:
+        grey = cv2.cvtColor(grey, cv2.COLOR_GRAY2RGB, dst=direct)
+    return settle(grey, out, shape)
