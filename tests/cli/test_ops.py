@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -91,6 +92,14 @@ class TestList:
         assert lines[2].rstrip().endswith("Blur an image [softly] ×2.")
         assert "error: acme.bad of acme 2.5 cannot be imported" in lines[1]
         assert "\x1b" not in "".join(lines)
+
+    def test_on_a_terminal_the_table_has_its_width_and_colour(self, acme, monkeypatch, capsys: pytest.CaptureFixture):
+        for name, value in {"FORCE_COLOR": "1", "TERM": "xterm", "COLUMNS": "70"}.items():
+            monkeypatch.setenv(name, value)
+        assert main(["ops"]) == 0
+        out = capsys.readouterr().out
+        assert "\x1b[31m" in out
+        assert max(len(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in out.splitlines()) <= 70
 
     def test_without_operators_there_are_only_headings(self, site, monkeypatch, capsys: pytest.CaptureFixture):
         monkeypatch.setattr("pipeplug.cli.ops.default_registry", site.registry)

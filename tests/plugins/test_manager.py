@@ -1,4 +1,6 @@
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from types import ModuleType
 
@@ -94,6 +96,45 @@ class TestLoading:
         assert len(three.failures) == 1
         assert len(three.check()) == 2
 
+    def test_failures_are_given_to_whoever_needs_the_plugin(self, three: PluginManager):
+        assert three.load_for({"acme-one"}) == ()
+        assert [failure.name for failure in three.load_for({"acme-one", "Acme.Two"})] == ["two"]
+        assert three.load_for({"acme-two"}) == three.failures
+        assert three.load_for({"acme-three"}) == ()
+
+    def test_a_plugin_that_plans_while_it_is_imported_is_no_deadlock(self, site):
+        site.write("hooks_one", "import sys\nsys.modules['asked'].plugins.load_all()\n" + DOCTOR)
+        site.write("hooks_two", DOCTOR)
+        site.add("acme", hooks={"one": "hooks_one", "two": "hooks_two"})
+        plugins = PluginManager(find_entries(HOOKS, site.distributions()))
+        asked = ModuleType("asked")
+        asked.__dict__["plugins"] = plugins
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(sys.modules, "asked", asked)
+            plugins.load_all()
+        assert plugins.failures == ()
+        assert sorted(check.name for check in plugins.check()) == ["hooks_one", "hooks_two"]
+
+    def test_a_second_thread_waits_for_the_plugins_that_the_first_one_imports(self, site):
+        events = ModuleType("events")
+        importing, proceed = threading.Event(), threading.Event()
+        events.__dict__.update(importing=importing, proceed=proceed)
+        site.write("hooks_one", "import events\nevents.importing.set()\nevents.proceed.wait(60)\n" + DOCTOR)
+        site.add("acme", hooks={"acme": "hooks_one"})
+        plugins = PluginManager(find_entries(HOOKS, site.distributions()))
+
+        def load_and_check() -> list[str]:
+            plugins.load_for({"acme"})
+            return [check.name for check in plugins.check()]
+
+        with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(2) as threads:
+            patch.setitem(sys.modules, "events", events)
+            first = threads.submit(load_and_check)
+            importing.wait(60)
+            second = threads.submit(load_and_check)
+            proceed.set()
+            assert first.result(60) == second.result(60) == ["hooks_one"]
+
     def test_without_entries_it_finds_what_is_installed(self, site):
         site.write("hooks_one", DOCTOR)
         site.add("acme", hooks={"acme": "hooks_one"})
@@ -170,6 +211,18 @@ class TestRewriting:
     def test_without_plugins_the_graph_stays(self, plugins: PluginManager):
         graph = Graph()
         assert plugins.rewrite(graph) is graph
+
+    def test_only_the_plugins_of_the_distributions_asked_for_take_part(self, site):
+        source = "from pipeplug.plugins.hookspecs import hookimpl\n@hookimpl\ndef pipeplug_rewrite(graph):\n"
+        for name in ("one", "two"):
+            site.write(f"hooks_{name}", f"{source}    return type(graph)((*graph.nodes, {name!r}))\n")
+            site.add(f"acme-{name}", hooks={"hooks": f"hooks_{name}"})
+        plugins = PluginManager(find_entries(HOOKS, site.distributions()))
+        plugins.load_all()
+        plugins.register(append("registered"), "without a distribution")
+        assert plugins.rewrite(Graph(), {"Acme_Two"}) == Graph(("two", "registered"))
+        assert plugins.rewrite(Graph(), set()) == Graph(("registered",))
+        assert sorted(plugins.rewrite(Graph()).nodes) == ["one", "registered", "two"]
 
     def test_one_that_raises_is_named(self, plugins: PluginManager):
         plugins.register(rewriter(lambda graph: divide()), "acme 1.0")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -45,23 +46,29 @@ class PluginManager:
 
     def __init__(self, entries: Iterable[PluginEntry] | None = None) -> None:
         self._waiting = list(find_entries(HOOKS) if entries is None else entries)
-        self._failures: list[PluginFailure] = []
+        self._failures: dict[PluginEntry, PluginFailure] = {}
+        self._owners: dict[str, str] = {}  # distribution by the name of what it registered
+        # Held while plugins are imported: a graph planned meanwhile waits for them. An import may itself plan one.
+        self._loading = threading.RLock()
         self._pluggy = pluggy.PluginManager(hookspecs.PROJECT)
         self._pluggy.add_hookspecs(hookspecs)
 
     @property
     def failures(self) -> tuple[PluginFailure, ...]:
         """Why hook modules that should have been loaded are not there."""
-        return tuple(self._failures)
+        return tuple(self._failures.values())
 
     def load_all(self) -> None:
         """Loads the hooks of all plugins."""
-        self._load(self._waiting)
+        with self._loading:
+            self._load(self._waiting)
 
-    def load_for(self, distributions: Collection[str]) -> None:
-        """Loads the hooks of these distributions and imports no others."""
+    def load_for(self, distributions: Collection[str]) -> tuple[PluginFailure, ...]:
+        """Loads the hooks of these distributions and imports no others; gives those that failed, now or before."""
         wanted = {canonical_name(name) for name in distributions}
-        self._load([entry for entry in self._waiting if entry.distribution.name in wanted])
+        with self._loading:
+            self._load([entry for entry in self._waiting if entry.distribution.name in wanted])
+            return tuple(failure for entry, failure in self._failures.items() if entry.distribution.name in wanted)
 
     def register(self, plugin: object, name: str) -> None:
         """Adds a module or an object with hooks.
@@ -85,13 +92,18 @@ class PluginManager:
         """The checks of all loaded plugins; one that raises is a failed check."""
         return [check for name, plugin in self._pluggy.list_name_plugin() for check in self._checks_of(name, plugin)]
 
-    def rewrite(self, graph: G) -> G:
+    def rewrite(self, graph: G, distributions: Collection[str] | None = None) -> G:
         """The graph after each loaded plugin in turn has rewritten it.
+
+        Args:
+            graph: what to rewrite.
+            distributions: asks only the plugins of these and what was registered without one, else all that are
+                loaded; with them the result does not depend on what was loaded for other graphs.
 
         Raises:
             PluginError: a plugin raised, or gave something else than a graph.
         """
-        for name, plugin in self._pluggy.list_name_plugin():
+        for name, plugin in self._plugins_of(distributions):
             for rewritten in self._ask_to_rewrite(name, plugin, graph):
                 if not isinstance(rewritten, type(graph)):
                     raise PluginError(
@@ -101,13 +113,22 @@ class PluginManager:
                 graph = rewritten
         return graph
 
+    def _plugins_of(self, distributions: Collection[str] | None) -> list[tuple[str, object]]:
+        plugins = self._pluggy.list_name_plugin()
+        if distributions is None:
+            return plugins
+        wanted = {None, *map(canonical_name, distributions)}
+        return [(name, plugin) for name, plugin in plugins if self._owners.get(name) in wanted]
+
     def _load(self, entries: Iterable[PluginEntry]) -> None:
         for entry in tuple(entries):
+            if entry not in self._waiting:  # an import of this loop has asked for it
+                continue
             self._waiting.remove(entry)
             try:
                 self._load_one(entry)
             except PluginError as error:
-                self._failures.append(PluginFailure(entry.name, str(entry.distribution), str(error)))
+                self._failures[entry] = PluginFailure(entry.name, str(entry.distribution), str(error))
 
     def _load_one(self, entry: PluginEntry) -> None:
         if misfit := check_compatibility(entry.distribution):
@@ -116,7 +137,9 @@ class PluginManager:
             plugin = import_target(entry.target)
         except (Exception, SystemExit) as error:  # a module may even try to end the process
             raise PluginError(describe_import_failure(entry, error)) from error
-        self.register(plugin, f"{entry.distribution} ({entry.name})")
+        name = f"{entry.distribution} ({entry.name})"
+        self.register(plugin, name)
+        self._owners[name] = entry.distribution.name
 
     def _unknown_hooks(self, plugin: object) -> list[str]:
         callers = self._pluggy.get_hookcallers(plugin) or []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, partial
 from typing import TypeVar
 
 from pipeplug.errors import PluginError
@@ -28,7 +28,6 @@ def rewrite_for(operators: Iterable[str]) -> Callable[[G], G]:
     known = {name for name in operators if name in registry.names()}
     wanted = {registry.entry(name).distribution.name for name in known}
     manager.load_for(wanted)
-    for failure in manager.failures:
-        if failure.distribution.partition(" ")[0] in wanted:
-            raise PluginError(failure.error)
-    return manager.rewrite
+    for failure in manager.load_for(wanted):
+        raise PluginError(failure.error)
+    return partial(manager.rewrite, distributions=wanted)

@@ -147,3 +147,9 @@ def test_out_is_written_in_place_and_the_input_left_alone(dtype, channels):
 def test_an_order_that_is_none():
     with pytest.raises(ArgumentError, match=r"once each, got \[0, 1, 1, 3\]"):
         color_jitter(noise((2, 2, 3)), order=(0, 1, 1, 3))
+
+
+def test_hue_of_a_large_image_is_that_of_its_parts():
+    image = noise((300, 400, 3))
+    turned = adjust_hue(image, 0.3)
+    assert np.array_equal(turned[120:180, 100:], adjust_hue(image[120:180, 100:], 0.3))

@@ -8,7 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from pipeplug_image.kernels.crops import TRIES, UNIFORMS, random_resized_crop_boxes
+from pipeplug_image.kernels.crops import TRIES, random_resized_crop_boxes
+
+UNIFORMS = 2 * TRIES + 2
+
+
+def boxes_of(uniforms, shapes, scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3)):
+    """The boxes for uniform numbers: an area and a ratio a try, then y and x."""
+    tries = uniforms[:, : 2 * TRIES].reshape(-1, TRIES, 2)
+    areas = scale[0] + (scale[1] - scale[0]) * tries[..., 0]
+    aspects = np.exp(math.log(ratio[0]) + (math.log(ratio[1]) - math.log(ratio[0])) * tries[..., 1])
+    return random_resized_crop_boxes(areas, aspects, uniforms[:, 2 * TRIES :], shapes, ratio)
+
 
 
 def one_box(uniforms, height, width, scale, ratio):
@@ -38,12 +49,11 @@ def test_many_rows_equal_one_at_a_time(seed, scale, ratio):
     random = np.random.default_rng(seed)
     shapes = random.integers(1, [40, 900], (32, 2))
     uniforms = random.random((32, UNIFORMS))
-    boxes = random_resized_crop_boxes(uniforms, shapes, scale, ratio)
+    boxes = boxes_of(uniforms, shapes, scale, ratio)
     assert boxes.dtype == np.int64
-    assert boxes.tolist() == [
-        one_box(u, *s, scale, ratio) for u, s in zip(uniforms.tolist(), shapes.tolist(), strict=True)
-    ]
-    assert np.array_equal(boxes[5:6], random_resized_crop_boxes(uniforms[5:6], shapes[5:6], scale, ratio))
+    one_by_one = zip(uniforms.tolist(), shapes.tolist(), strict=True)
+    assert boxes.tolist() == [one_box(row, height, width, scale, ratio) for row, (height, width) in one_by_one]
+    assert np.array_equal(boxes[5:6], boxes_of(uniforms[5:6], shapes[5:6], scale, ratio))
     assert (boxes[:, :2] >= 0).all()
     assert (boxes[:, 2:] >= 1).all()
     assert (boxes[:, :2] + boxes[:, 2:] <= shapes).all()
@@ -51,7 +61,7 @@ def test_many_rows_equal_one_at_a_time(seed, scale, ratio):
 
 def test_the_fallback_is_central():
     uniforms = np.full((2, UNIFORMS), 0.5)
-    assert random_resized_crop_boxes(uniforms, np.array([[100, 1000], [1000, 100]]), (1.0, 1.0)).tolist() == [
+    assert boxes_of(uniforms, np.array([[100, 1000], [1000, 100]]), (1.0, 1.0)).tolist() == [
         [0, 433, 100, 133],
         [433, 0, 133, 100],
     ]
@@ -59,7 +69,7 @@ def test_the_fallback_is_central():
 
 def test_the_statistics_of_the_law():
     random = np.random.default_rng(0)
-    boxes = random_resized_crop_boxes(random.random((20000, UNIFORMS)), np.tile([2000, 2000], (20000, 1)), (0.1, 0.5))
+    boxes = boxes_of(random.random((20000, UNIFORMS)), np.tile([2000, 2000], (20000, 1)), (0.1, 0.5))
     y, x, height, width = boxes.T
     # No try misses a square image at half its area: area and log-ratio are uniform, and so is the place.
     assert stats.kstest(height * width / 2000**2, stats.uniform(0.1, 0.4).cdf).pvalue > 0.01

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import floor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from pipeplug_image.kernels.geometry import anchored_box, crop, crop_anchor, era
 sides = st.integers(1, 20)
 channels = st.sampled_from([1, 3, 4])
 dtypes = st.sampled_from(["uint8", "uint16", "float32"])
-NUMPY_BORDERS = {
+NUMPY_BORDERS: dict[str, Any] = {
     "constant": "constant",
     "edge": "edge",
     "reflect_101": "reflect",

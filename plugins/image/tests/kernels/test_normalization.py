@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -48,7 +51,12 @@ def test_float32_is_within_its_bound(height, width, channels, flip, layout, law)
 @pytest.mark.parametrize("flip", [False, True])
 def test_other_results_are_rounded_once(layout, dtype, channels, flip):
     image = noise((17, 19, channels))
-    law = {"mean": (*MEAN, 0.0)[:channels], "std": (*STD, 255.0)[:channels], "scale": 70.0, "shift": 60.0}
+    law: dict[str, Any] = {
+        "mean": (*MEAN, 0.0)[:channels],
+        "std": (*STD, 255.0)[:channels],
+        "scale": 70.0,
+        "shift": 60.0,
+    }
     reference = exact(image, **law, layout=layout, flip=flip)
     ours = normalize(image, **law, dtype=dtype, layout=layout, flip=flip)
     assert ours.dtype == dtype
@@ -99,6 +107,16 @@ def test_a_view_and_two_dimensions():
     image = noise((20, 30, 3))
     assert np.array_equal(normalize(image[3:9, 4:17], MEAN, STD), normalize(image, MEAN, STD)[:, 3:9, 4:17])
     assert np.array_equal(normalize(image[..., 0], 100, 50), normalize(image, 100, 50)[:1])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_threads_share_one(dtype):
+    images = [noise((40, 50, 3)) + np.uint8(n) for n in range(64)]
+    prepared = Normalization(3, MEAN, STD, dtype=dtype)
+    batch = np.zeros((64, 3, 40, 50), dtype)
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda n: prepared(images[n], out=batch[n]), range(64)))
+    assert np.array_equal(batch, [prepared(image) for image in images])
 
 
 def test_bad_arguments():

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,7 +11,7 @@ from scipy.ndimage import map_coordinates
 from pipeplug import ArgumentError
 from pipeplug_image.kernels.warp import affine, rotate, rotated_size
 
-NUMPY_BORDERS = {
+NUMPY_BORDERS: dict[str, Any] = {
     "constant": "constant",
     "edge": "edge",
     "reflect_101": "reflect",
@@ -27,7 +29,7 @@ def exact(image, matrix, size, border="constant", fill=0.0, order=1):
     """SciPy's interpolation in float64 on an image that NumPy has padded."""
     y, x = np.mgrid[: size[0], : size[1]] + 0.5
     places = np.tensordot(np.array(matrix), np.stack((x, y, np.ones_like(x))), 1)[::-1] - 0.5 + MARGIN
-    extra = {"constant_values": fill} if border == "constant" else {}
+    extra: dict[str, Any] = {"constant_values": fill} if border == "constant" else {}
     planes = [
         map_coordinates(np.pad(plane.astype(float), MARGIN, mode=NUMPY_BORDERS[border], **extra), places, order=order)
         for plane in np.moveaxis(np.atleast_3d(image), 2, 0)
@@ -62,7 +64,7 @@ def test_nearest_takes_the_pixel_that_holds_the_place():
 
 def test_cubic_by_hand():
     line = np.array([[0.1, 0.2, 0.9, 0.4, 0.5, 0.6]], np.float32)
-    half = affine(line, [[1, 0, 0.5], [0, 1, 0]], interpolation="cubic", border="edge")
+    half = affine(line, np.array([[1, 0, 0.5], [0, 1, 0]]), interpolation="cubic", border="edge")
     # Weights of a = -0.75 halfway: (-3, 19, 19, -3) / 32.
     assert half[0, 2] == pytest.approx((-3 * 0.2 + 19 * 0.9 + 19 * 0.4 - 3 * 0.5) / 32, abs=1e-6)
 
@@ -109,4 +111,4 @@ def test_a_matrix_of_another_kind():
     with pytest.raises(ArgumentError, match="finite 2x3 matrix"):
         affine(smooth((4, 4)), np.eye(3))
     with pytest.raises(ArgumentError, match="finite 2x3 matrix"):
-        affine(smooth((4, 4)), [[1, 0, np.nan], [0, 1, 0]])
+        affine(smooth((4, 4)), np.array([[1, 0, np.nan], [0, 1, 0]]))

@@ -19,7 +19,7 @@ import numpy as np
 
 from pipeplug import ArgumentError
 from pipeplug_image.kernels.convert import cast
-from pipeplug_image.kernels.opencv import Array, channels_of, constant, copied, settle, target, white_of
+from pipeplug_image.kernels.opencv import Array, channels_of, constant, copied, in_bands, settle, target, white_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -109,11 +109,14 @@ def _linear(image: Array, matrix: NDArray[np.float64], offset: float, out: Array
 
 
 def _turned(image: Array, degrees: float, out: Array | None) -> Array:
-    white = white_of(image)
-    colors = cv2.cvtColor(cast(image, "float32", 1 / white), cv2.COLOR_RGB2HSV)  # uint8 HSV has but 256 hues
-    cv2.add(colors, constant(degrees), dst=colors)
-    turned = cv2.cvtColor(colors, cv2.COLOR_HSV2RGB, dst=colors)
-    return cast(turned, image.dtype.name, white, out=out)
+    white, dtype = white_of(image), image.dtype.name
+
+    def step(part: Array, into: Array) -> None:
+        colors = cv2.cvtColor(cast(part, "float32", 1 / white), cv2.COLOR_RGB2HSV)  # uint8 HSV has but 256 hues
+        cv2.add(colors, constant(degrees), dst=colors)
+        cast(cv2.cvtColor(colors, cv2.COLOR_HSV2RGB, dst=colors), dtype, white, out=into)
+
+    return in_bands(step, image, np.empty_like(image) if out is None else out)
 
 
 def _clamped(image: Array) -> Array:

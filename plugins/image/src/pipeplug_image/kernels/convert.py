@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import cv2
 import numpy as np
 
 from pipeplug import SpecError
-from pipeplug_image.kernels.opencv import Array, channels_of, constant, copied, settle, target, white_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from pipeplug_image.kernels.opencv import Array, channels_of, constant, copied, in_bands, settle, target, white_of
 
 _LOOKED_UP = frozenset({"uint8", "int8", "uint16", "int16", "int32", "float16", "float32", "float64"})
 _DEPTHS = {
@@ -24,8 +20,8 @@ _DEPTHS = {
 }
 
 
-def rounded(values: NDArray[np.float64], dtype: str) -> Array:
-    """float64 values as `dtype`: to integers halves round to even, what does not fit saturates, NaN becomes 0."""
+def rounded(values: Array, dtype: str) -> Array:
+    """Values as `dtype`: to integers halves round to even, what does not fit saturates, NaN becomes 0."""
     if np.dtype(dtype).kind == "f":
         with np.errstate(over="ignore"):  # what is beyond float16 is infinite there
             return values.astype(dtype)
@@ -44,7 +40,7 @@ def look_up(image: Array, table: Array, out: Array | None = None) -> Array:
     stored = table.view(np.uint16) if table.dtype == np.float16 else table
     direct = None if out is None else out.view(stored.dtype)
     result = cv2.LUT(image, stored, dst=direct)
-    return out if out is not None and result is direct else result.view(table.dtype)
+    return out if out is not None and result is direct else result.view(table.dtype).reshape(image.shape)
 
 
 def cast(image: Array, dtype: str, scale: float = 1.0, *, out: Array | None = None) -> Array:
@@ -64,17 +60,27 @@ def _convert(image: Array, dtype: str, scale: float, out: Array | None) -> Array
         return look_up(image, rounded(np.arange(256.0)[None] * scale, dtype), out)
     if image.dtype.name in _DEPTHS and dtype in _DEPTHS and image.ndim <= 3 and scale > 0:
         return _scaled(image, dtype, scale, out)
-    return rounded(image.astype(np.float64) * scale, dtype)
+    exact = scale == 1 and np.dtype(dtype).kind == "f"
+    return rounded(image if exact else image.astype(np.float64) * scale, dtype)
 
 
 def _scaled(image: Array, dtype: str, scale: float, out: Array | None) -> Array:
-    flat = image.reshape(image.shape[0], -1)  # an array of many channels is one of many columns
-    if image.dtype.kind == "f" and dtype != "float32":
-        # OpenCV turns what is beyond int32 into the least value of all.
-        flat = cv2.min(flat, constant(np.iinfo(dtype).max / scale))
-    into = None if out is None else out.reshape(flat.shape)
-    result = cv2.addWeighted(flat, scale, flat, 0, 0, dst=into, dtype=_DEPTHS[dtype])
-    return out if out is not None and result is into else result.reshape(image.shape)
+    flat = image.reshape(len(image), -1)  # an array of many channels is one of many columns
+    result = np.empty(image.shape, dtype) if out is None else out
+    into = result.reshape(flat.shape)
+    if image.dtype.kind == "u" and dtype == "uint8":
+        cv2.convertScaleAbs(flat, dst=into, alpha=scale)
+    elif image.dtype.kind == "f" and dtype != "float32":
+        in_bands(partial(_saturated, scale=scale), flat, into)
+    else:
+        cv2.addWeighted(flat, scale, flat, 0, 0, dst=into, dtype=_DEPTHS[dtype])
+    return result
+
+
+def _saturated(image: Array, out: Array, scale: float) -> None:
+    # OpenCV turns what is beyond int32 into the least value of all.
+    limited = cv2.min(image, constant(np.iinfo(out.dtype).max / scale))
+    cv2.addWeighted(limited, scale, limited, 0, 0, dst=out, dtype=_DEPTHS[out.dtype.name])
 
 
 def grayscale(image: Array, channels: int = 1, *, out: Array | None = None) -> Array:

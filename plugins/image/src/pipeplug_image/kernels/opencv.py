@@ -7,7 +7,7 @@ thread. A program that wants OpenCV's pool for its own work calls `cv2.setNumThr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import cv2
@@ -33,7 +33,7 @@ BORDERS = {
 }
 """What lies beyond the edge of `abcd`: a fill, `aabcdd`, `babcdc`, `aabcdd` reflected with its edge, `dabcda`."""
 
-Fill: TypeAlias = float | Sequence[float]
+Fill: TypeAlias = float | Sequence[float] | NDArray[np.float64]
 """One value for all channels, or one a channel."""
 
 
@@ -89,6 +89,14 @@ def settle(result: Array, out: Array | None, shape: tuple[int, ...]) -> Array:
     if result is not out:
         np.copyto(out, result.reshape(shape))
     return out
+
+
+def in_bands(step: Callable[[Array, Array], object], image: Array, result: Array) -> Array:
+    """`result`, filled by `step` some rows at a time, so that what it makes in between stays in the cache."""
+    rows = max(1, 2**16 // max(1, image[:1].size))
+    for top in range(0, len(image), rows):
+        step(image[top : top + rows], result[top : top + rows])
+    return result
 
 
 def copied(image: Array, out: Array | None) -> Array:

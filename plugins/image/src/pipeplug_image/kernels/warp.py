@@ -38,7 +38,8 @@ def affine(
 
     `matrix` is 2x3: (x, y) of the input = matrix @ (x, y, 1) of the output, in pixels from the image's corner, so that
     pixel centres lie at + 0.5. `size` is the output's (height, width), by default the image's. Nothing is smoothed when
-    the map shrinks. Cubic is OpenCV's (a = -0.75). Results are within 1 level of the exact ones.
+    the map shrinks. Cubic is OpenCV's (a = -0.75). Linear results are within 1 level of the exact ones in uint8, 10 in
+    uint16, 1e-4 of white in float32.
 
     Raises ArgumentError when the matrix is not a finite 2x3 one.
     """

@@ -1,0 +1,38 @@
+"""`image.center_crop`."""
+
+from __future__ import annotations
+
+from pipeplug import ArgumentError, Context, Operator, Tensor, TensorSpec
+from pipeplug_image.pictures import picture, resized
+
+
+class CenterCrop(Operator):
+    """Cut the central part of a given size out of an image.
+
+    Inputs: image (height, width, channels), at least as large as the part.
+    Outputs: image of `size`, a view of the input. The part begins at half the difference of the sizes, rounded half
+    away from zero.
+
+    Args:
+        size: height and width of the part.
+    """
+
+    size: tuple[int, int]
+
+    def check(self) -> None:
+        if min(self.size) < 1:
+            raise ArgumentError(f"size is at least (1, 1), got {self.size}")
+
+    def infer(self, image: TensorSpec) -> TensorSpec:
+        return resized(picture(image), *self.size)
+
+    def box(self, shape: tuple[int, ...]) -> tuple[int, int, int, int]:
+        """The part of an image of this shape: y, x, height, width."""
+        from pipeplug_image.kernels.geometry import anchored_box
+
+        return anchored_box(shape, self.size)
+
+    def cpu(self, image: Tensor, context: Context) -> Tensor:
+        from pipeplug_image.kernels.geometry import crop
+
+        return Tensor(crop(image.numpy(), self.box(image.shape)), "HWC")

@@ -1,0 +1,46 @@
+"""`image.flip`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pipeplug import ArgumentError, Context, Operator, Tensor, TensorSpec
+from pipeplug_image.pictures import picture
+
+if TYPE_CHECKING:
+    from pipeplug import Array, Draws
+
+
+class Flip(Operator):
+    """Mirror an image, at random or always.
+
+    Inputs: image (height, width, channels).
+    Outputs: image of the same spec; the input itself where it is not mirrored.
+
+    Args:
+        probability: of mirroring an image; 1 mirrors all.
+        direction: `"horizontal"` swaps left and right, `"vertical"` top and bottom.
+    """
+
+    probability: float = 0.5
+    direction: Literal["horizontal", "vertical"] = "horizontal"
+
+    def check(self) -> None:
+        if not 0 <= self.probability <= 1:
+            raise ArgumentError(f"a probability is from 0 to 1, got {self.probability}")
+
+    def infer(self, image: TensorSpec) -> TensorSpec:
+        return picture(image)
+
+    def draw(self, random: Draws) -> dict[str, Array]:
+        return {"flipped": random.boolean(self.probability)}
+
+    def cpu(self, image: Tensor, context: Context, *, flipped: bool) -> Tensor:
+        from pipeplug_image.kernels.geometry import flip
+
+        if not flipped:
+            return image
+        out: Tensor = context.empty(self.infer(image.spec))
+        horizontal = self.direction == "horizontal"
+        flip(image.numpy(), horizontal=horizontal, vertical=not horizontal, out=out.numpy())
+        return out

@@ -1,0 +1,32 @@
+"""`image.grayscale`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pipeplug import Context, Operator, Tensor, TensorSpec
+from pipeplug_image.pictures import picture
+
+
+class Grayscale(Operator):
+    """Turn colours into grey by 0.299 R + 0.587 G + 0.114 B (ITU-R BT.601, Pillow's "L").
+
+    Inputs: image (height, width, channels), uint8, uint16 or float32; alpha is dropped.
+    Outputs: image of one channel, or of three equal ones.
+
+    Args:
+        channels: of the result.
+    """
+
+    channels: Literal[1, 3] = 1
+
+    def infer(self, image: TensorSpec) -> TensorSpec:
+        spec = picture(image)
+        return spec.with_shape((*(spec.shape or (None, None))[:2], self.channels))
+
+    def cpu(self, image: Tensor, context: Context) -> Tensor:
+        from pipeplug_image.kernels.convert import grayscale
+
+        out: Tensor = context.empty(self.infer(image.spec))
+        grayscale(image.numpy(), self.channels, out=out.numpy())
+        return out

@@ -1,0 +1,68 @@
+"""`image.random_resized_crop`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeplug import ArgumentError, Context, Operator, Tensor, TensorSpec
+from pipeplug_image.pictures import picture, resized
+from pipeplug_image.resize import Interpolation
+
+if TYPE_CHECKING:
+    from pipeplug import Array, Draws, Shapes
+
+
+class RandomResizedCrop(Operator):
+    """Cut a random part out of an image and resize it.
+
+    The law is torchvision's: the part's area is uniform in `scale` times the image's, its width / height log-uniform
+    in `ratio`; the first of ten tries that fits is taken, else the largest central part with a ratio in bounds.
+    Resizing is that of `image.resize`, the part standing for the whole image.
+
+    Inputs: image (height, width, channels), uint8, uint16 or float32.
+    Outputs: image of `size`, dtype unchanged.
+
+    Args:
+        size: height and width of the result.
+        scale: bounds of the part's area as a share of the image's.
+        ratio: bounds of the part's width / height.
+        interpolation: the kernel of the resize.
+        antialias: whether a smaller image is made of all pixels of the part.
+    """
+
+    size: tuple[int, int]
+    scale: tuple[float, float] = (0.08, 1.0)
+    ratio: tuple[float, float] = (3 / 4, 4 / 3)
+    interpolation: Interpolation = "linear"
+    antialias: bool = True
+
+    def check(self) -> None:
+        if min(self.size) < 1:
+            raise ArgumentError(f"size is at least (1, 1), got {self.size}")
+        if not 0 < self.scale[0] <= self.scale[1] <= 1:
+            raise ArgumentError(f"scale is two rising numbers in (0, 1], got {self.scale}")
+        if not 0 < self.ratio[0] <= self.ratio[1]:
+            raise ArgumentError(f"ratio is two rising positive numbers, got {self.ratio}")
+
+    def infer(self, image: TensorSpec) -> TensorSpec:
+        return resized(picture(image), *self.size)
+
+    def draw(self, random: Draws, image: Shapes) -> dict[str, Array]:
+        from pipeplug_image.kernels.crops import TRIES, random_resized_crop_boxes
+
+        areas = random.uniform(*self.scale, size=TRIES)
+        ratios = random.log_uniform(*self.ratio, size=TRIES)
+        places = random.uniform(size=2)
+        return {"box": random_resized_crop_boxes(areas, ratios, places, image[:, :2], self.ratio)}
+
+    def cpu(self, image: Tensor, context: Context, *, box: Array) -> Tensor:
+        y, x, height, width = box.tolist()
+        return self.resize(image.numpy()[y : y + height, x : x + width], context)
+
+    def resize(self, part: Array, context: Context) -> Tensor:
+        """The part in the size asked for."""
+        from pipeplug_image.kernels.resample import resize
+
+        out: Tensor = context.empty(TensorSpec((*self.size, part.shape[2]), part.dtype.name, "HWC"))
+        resize(part, self.size, self.interpolation, antialias=self.antialias, out=out.numpy())
+        return out
