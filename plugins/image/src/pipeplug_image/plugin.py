@@ -1,0 +1,39 @@
+"""The hooks that the image plugin answers."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+
+from pipeplug import Check, Graph, hookimpl
+
+
+@hookimpl
+def pipeplug_rewrite(graph: Graph) -> Graph:
+    """Fuses decoding with cropping and mirroring with normalising."""
+    from pipeplug_image.rewrite import rewrite
+
+    return rewrite(graph)
+
+
+@hookimpl
+def pipeplug_doctor() -> list[Check]:
+    """The libraries that decode and compute."""
+    return [_installed("opencv-python-headless"), _installed("pillow"), _turbojpeg()]
+
+
+def _installed(distribution: str) -> Check:
+    try:
+        return Check(distribution, True, version(distribution))
+    except PackageNotFoundError:
+        return Check(distribution, False, "not installed", f"pip install {distribution}")
+
+
+def _turbojpeg() -> Check:
+    from pipeplug_image.codecs.turbojpeg import find_library
+
+    library = find_library()
+    if library is None:
+        return Check(
+            "TurboJPEG 3", True, 'not found, JPEG regions are decoded whole; pip install "pipeplug-image[turbo]"'
+        )
+    return Check("TurboJPEG 3", True, str(library))
