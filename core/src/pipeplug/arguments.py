@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator as operators
 import types
 from collections.abc import Callable as AbstractCallable
-from typing import Annotated, Any, Literal, SupportsFloat, SupportsIndex, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pipeplug.errors import ArgumentError
 
@@ -22,10 +22,12 @@ def convert(value: object, annotation: object, where: str) -> Any:
     try:
         return _convert(value, annotation)
     except Misfit:
-        raise ArgumentError(f"{where} takes {type_name(annotation)}, got {value!r}") from None
+        raise ArgumentError(f"{where} takes {type_name(annotation)}, got {value!r:.80}") from None
 
 
 def _convert(value: object, annotation: object) -> object:
+    if type(value) is annotation:
+        return value
     origin = get_origin(annotation)
     if origin is Annotated:
         return _convert(value, get_args(annotation)[0])
@@ -39,8 +41,14 @@ def _convert(value: object, annotation: object) -> object:
         return _expect(value, callable(value))
     if annotation in _PLAIN:
         return _PLAIN[annotation](value)
-    kind = origin or annotation
-    return _expect(value, not isinstance(kind, type) or isinstance(value, kind))
+    return _expect(value, _is_of(value, origin or annotation))
+
+
+def _is_of(value: object, kind: object) -> bool:
+    try:
+        return not isinstance(kind, type) or isinstance(value, kind)
+    except TypeError:  # a TypedDict or a Protocol, which does not tell its instances
+        return True
 
 
 def _expect(value: object, fits: bool) -> object:
@@ -50,7 +58,7 @@ def _expect(value: object, fits: bool) -> object:
 
 
 def _convert_union(value: object, choices: tuple[object, ...]) -> object:
-    if any(isinstance(choice, type) and type(value) is choice for choice in choices):
+    if type(value) in choices:
         return value
     for choice in choices:
         try:
@@ -61,6 +69,7 @@ def _convert_union(value: object, choices: tuple[object, ...]) -> object:
 
 
 def _convert_tuple(value: object, items: tuple[object, ...]) -> tuple[object, ...]:
+    value = _plain(value)
     if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
         raise Misfit
     values = tuple(value)
@@ -70,25 +79,33 @@ def _convert_tuple(value: object, items: tuple[object, ...]) -> tuple[object, ..
     return tuple(_convert(each, item) for each, item in zip(values, items, strict=True))
 
 
+def _plain(value: object) -> object:
+    """Arrays, NumPy scalars and Tensors as Python lists and numbers; everything else as it is."""
+    return value.__array__().tolist() if hasattr(value, "__array__") else value
+
+
 def _to_int(value: object) -> int:
+    value = _plain(value)
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise Misfit
     return operators.index(value)
 
 
 def _to_float(value: object) -> float:
-    if isinstance(value, (bool, str, bytes)) or not isinstance(value, (SupportsFloat, SupportsIndex)):
+    value = _plain(value)
+    if isinstance(value, bool) or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
         raise Misfit
     try:
-        return float(value)
-    except (TypeError, ValueError):
+        return float(value)  # type: ignore[arg-type]  # as just seen
+    except (TypeError, ValueError, OverflowError):
         raise Misfit from None
 
 
 def _to_bool(value: object) -> bool:
-    if type(value).__name__ not in ("bool", "bool_"):
+    value = _plain(value)
+    if not isinstance(value, bool):
         raise Misfit
-    return bool(value)
+    return value
 
 
 def _to_none(value: object) -> None:

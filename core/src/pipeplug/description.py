@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import MISSING, Field, dataclass
-from typing import Any, cast
+from typing import Any
 
 from pipeplug.arguments import type_name
-from pipeplug.operator import Operator, declaration_place, field_types, fields_of, per_sample_fields
+from pipeplug.operator import Operator, field_types, fields_of, per_sample_fields
+from pipeplug.signature import declaration_place
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,21 +44,29 @@ def describe(cls: type[Operator]) -> Description:
     inputs = tuple(("*" if kernel and kernel.variadic else "") + name for name in (kernel.inputs if kernel else ()))
     parameters = [*inputs, *(["*"] if arguments and not (kernel and kernel.variadic) else [])]
     parameters += [f"{each.name}: {each.type}" + (f" = {each.default}" if each.default else "") for each in arguments]
-    outputs = str(inspect.signature(cast("Any", cls).infer).return_annotation) if hasattr(cls, "infer") else ""
     return Description(
         summary=doc.partition("\n")[0],
         doc=doc,
         signature=f"({', '.join(parameters)})",
         arguments=arguments,
         inputs=inputs,
-        outputs=outputs,
+        outputs=_outputs(cls),
         devices=tuple(cls.kernels) or ("cpu",),
         source=declaration_place(cls),
     )
 
 
+def _outputs(cls: type[Operator]) -> str:
+    declared: Any = cls
+    annotation = inspect.signature(declared.infer).return_annotation if hasattr(cls, "infer") else ""
+    if annotation is inspect.Signature.empty:
+        return ""
+    return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+
+
 def _describe_field(cls: type[Operator], item: Field[Any]) -> Argument:
     required = item.default is MISSING and item.default_factory is MISSING
-    default = None if required else repr(item.default)
+    value = item.default_factory() if item.default_factory is not MISSING else item.default
+    default = None if required else repr(value)
     name = item.name
     return Argument(name, type_name(field_types(cls)[name]), default, required, name in per_sample_fields(cls))

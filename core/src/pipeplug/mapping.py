@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from numbers import Number
 from typing import Any
 
-from pipeplug.errors import ArgumentError
+import numpy as np
+
+from pipeplug.errors import ArgumentError, DeclarationError
 from pipeplug.operator import Call, Context, Operator, current_caller
 from pipeplug.spec import TensorSpec
 from pipeplug.tensor import Batch, Tensor
@@ -47,9 +50,16 @@ class MapBatches(_Map):
     def _as_batch(result: Any) -> Batch:
         if isinstance(result, Batch):
             return result
-        if hasattr(result, "__array__"):
-            return Batch.equal(result.__array__())
+        array = result.__array__() if hasattr(result, "__array__") else None
+        if array is not None and array.ndim:
+            return Batch.equal(array)
+        if array is not None or not isinstance(result, Iterable) or isinstance(result, (str, bytes, Mapping)):
+            raise DeclarationError(
+                f"a function of batches gives an array or a list, a row a sample, not {result!r:.80}"
+            )
         items = list(result)
+        if items and all(isinstance(item, Number) for item in items):
+            return Batch.equal(np.array(items))
         if items and all(hasattr(item, "__array__") for item in items):
             return Batch.ragged([Tensor(item.__array__()) for item in items])
         return Batch.objects(items)

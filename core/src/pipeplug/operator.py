@@ -8,30 +8,36 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import cache
-from pathlib import Path
-from typing import Annotated, Any, ClassVar, NoReturn, Protocol, TypeVar, cast, dataclass_transform, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    NamedTuple,
+    NoReturn,
+    Protocol,
+    TypeVar,
+    cast,
+    dataclass_transform,
+    get_type_hints,
+)
 
 from pipeplug.arguments import convert, type_name
 from pipeplug.errors import ArgumentError, DeclarationError, GraphError
+from pipeplug.signature import STATE, Kernel, check_keywords, declaration_place, read_kernels, user_location
 from pipeplug.spec import TensorSpec
 
 T = TypeVar("T")
 
-DEVICES = ("cpu", "cuda")
-"""The kinds of device, and the names of the methods that serve them."""
-
-STATE = "state"
-"""The keyword by which a kernel receives what `open` gave."""
-
 
 class Value:
     """An output of a node while a pipeline function is traced; it stands for data that does not exist yet."""
+
+    varies_by_sample: ClassVar[bool] = True
 
     def __init__(self, caller: Caller, node: str, output: int, spec: TensorSpec) -> None:
         self._caller = caller
@@ -50,11 +56,22 @@ class Value:
     def __iter__(self) -> NoReturn:
         self._refuse("its elements")
 
+    def __getitem__(self, place: object) -> NoReturn:
+        self._refuse("its elements")
+
     def __len__(self) -> NoReturn:
         self._refuse("its length")
 
     def __array__(self, *_: object, **__: object) -> NoReturn:
         self._refuse("its numbers")
+
+    def __eq__(self, other: object) -> NoReturn:
+        self._refuse("its numbers")
+
+    __hash__ = object.__hash__
+    __lt__ = __le__ = __gt__ = __ge__ = __eq__
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __eq__
+    __truediv__ = __rtruediv__ = __floordiv__ = __mod__ = __pow__ = __matmul__ = __eq__
 
     def _refuse(self, what: str) -> NoReturn:
         raise GraphError(
@@ -79,8 +96,7 @@ PerSample = Annotated[T, PER_SAMPLE]
 """`PerSample[float]` annotates a field that takes one constant or a value of the graph, a row a sample."""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """One call of an operator: what a tracer records and eager mode computes."""
 
     operator: Operator
@@ -123,33 +139,6 @@ def calling(caller: Caller) -> Iterator[None]:
         _CALLER.reset(token)
 
 
-def user_location() -> str:
-    """`file:line` of the innermost frame outside this package."""
-    frame = sys._getframe(1)
-    package = str(Path(__file__).parent)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
-        frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-
-
-@dataclass(frozen=True, slots=True)
-class Kernel:
-    """What the signature of a kernel method says.
-
-    Attributes:
-        device: `"cpu"` or `"cuda"`.
-        batched: whether it takes whole batches; else one sample a call.
-        inputs: names of the inputs; the last one takes any number when `variadic`.
-        keywords: names of the arguments that vary by sample, and `"state"`.
-    """
-
-    device: str
-    batched: bool
-    inputs: tuple[str, ...]
-    variadic: bool
-    keywords: tuple[str, ...]
-
-
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
 class Operator:
     """The base of all operators; a subclass becomes a frozen, keyword-only dataclass.
@@ -163,11 +152,13 @@ class Operator:
         parallel: whether kernel calls may run at the same time; False means one after the other, in order.
         kernels: what the signatures of the kernel methods say, by device.
         registered_name: the name under which it was found, such as `image.resize`.
+        varying: the values of arguments that vary by sample; their fields hold a mark instead.
     """
 
     parallel: ClassVar[bool] = True
     registered_name: ClassVar[str] = ""
     kernels: ClassVar[Mapping[str, Kernel]] = {}
+    varying: ClassVar[Mapping[str, object]] = {}
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -175,17 +166,26 @@ class Operator:
             dataclass(frozen=True, kw_only=True)(cls)
         except (TypeError, ValueError) as error:
             raise DeclarationError(f"{declaration_place(cls)}: {error}") from error
-        cls.kernels = {device: _read_kernel(cls, device) for device in DEVICES if hasattr(cls, device)}
+        cls.registered_name = vars(cls).get("registered_name", "")  # a subclass is another operator than its base
+        cls.kernels = read_kernels(cls)
         if cls.kernels and not hasattr(cls, "infer"):
             raise DeclarationError(
                 f"{declaration_place(cls)}: {cls.__name__} has a kernel but no infer(self, …) -> TensorSpec"
             )
 
     def __post_init__(self) -> None:
-        for name, annotation in field_types(type(self)).items():
+        cls = type(self)
+        _check_keywords(cls)
+        varying = {}
+        for name, annotation in field_types(cls).items():
             value = getattr(self, name)
-            if value is not PER_SAMPLE:
-                object.__setattr__(self, name, convert(value, annotation, f"{type(self).__name__}({name}=…)"))
+            if _varies(value):
+                varying[name] = _if_per_sample(cls, name, value)
+                object.__setattr__(self, name, PER_SAMPLE)
+            elif value is not PER_SAMPLE:
+                object.__setattr__(self, name, convert(value, annotation, f"{cls.__name__}({name}=…)"))
+        if varying:
+            object.__setattr__(self, "varying", varying)
         self.check()
 
     def is_parallel(self) -> bool:
@@ -203,7 +203,7 @@ class Operator:
         self, *inputs: object, name: str | None = None, device: str | None = None, key: str | None = None
     ) -> Any:
         """Applies the operator: records a node while a pipeline is traced, else computes at once."""
-        return current_caller().call(Call(self, inputs, {}, name, device, key))
+        return current_caller().call(Call(self, inputs, self.varying, name, device, key))
 
 
 class Context(Protocol):
@@ -255,6 +255,19 @@ def per_sample_fields(cls: type[Operator]) -> frozenset[str]:
 
 
 @_once_a_class
+def _check_keywords(cls: type[Operator]) -> None:
+    # Not when the class is made: a base may leave `draw` or `open` to its subclasses.
+    for kernel in cls.kernels.values():
+        check_keywords(cls, kernel, per_sample_fields(cls))
+
+
+def _if_per_sample(cls: type[Operator], name: str, value: object) -> object:
+    if name not in per_sample_fields(cls):
+        raise ArgumentError(f"{cls.__name__}({name}=…) is one for all samples, got {value!r}")
+    return value
+
+
+@_once_a_class
 def drawn_arguments(cls: type[Operator]) -> tuple[str, ...]:
     """Names of the kernel arguments that `draw` gives."""
     names = {name: None for kernel in cls.kernels.values() for name in kernel.keywords}
@@ -274,54 +287,23 @@ def shapes_drawn_from(cls: type[Operator]) -> tuple[int, ...]:
     return tuple(inputs.index(name) for name in wanted)
 
 
-def bind(cls: type[Operator], name: str, arguments: Mapping[str, Any]) -> tuple[Operator, dict[str, object]]:
-    """The operator with these arguments, and those of them that vary by sample.
+def bind(cls: type[Operator], name: str, arguments: Mapping[str, Any]) -> Operator:
+    """The operator with these arguments.
 
     Raises ArgumentError for an unknown, a missing, or an ill-typed argument, naming the operator.
     """
     known = field_types(cls)
     if unknown := [each for each in arguments if each not in known]:
         raise ArgumentError(f"{name} has no argument {unknown[0]!r}; it has {', '.join(known) or 'none'}")
-    varying = {each: value for each, value in arguments.items() if _varies(value)}
-    if fixed := [each for each in varying if each not in per_sample_fields(cls)]:
-        raise ArgumentError(f"{name}: {fixed[0]} is one for all samples and cannot be a value of the graph")
     required = [item.name for item in fields_of(cls) if item.default is MISSING and item.default_factory is MISSING]
     if missing := [each for each in required if each not in arguments]:
         raise ArgumentError(f"{name} needs the argument {missing[0]}: {type_name(known[missing[0]])}")
-    constants = {each: PER_SAMPLE if each in varying else value for each, value in arguments.items()}
     try:
-        return cls(**constants), varying
+        return cls(**arguments)
     except ArgumentError as error:
         raise ArgumentError(f"{name}: {error}") from None
 
 
 def _varies(value: object) -> bool:
-    return isinstance(value, Value) or (hasattr(value, "__array__") and getattr(value, "shape", ()) != ())
-
-
-def _read_kernel(cls: type[Operator], device: str) -> Kernel:
-    parameters = list(inspect.signature(getattr(cls, device)).parameters.values())[1:]
-    keywords = tuple(each.name for each in parameters if each.kind is each.KEYWORD_ONLY)
-    places = [each for each in parameters if each.kind is not each.KEYWORD_ONLY]
-    variadic = any(each.kind is each.VAR_POSITIONAL for each in places)
-    context = next((each for each in parameters if each.name == "context"), None)
-    if context is None:
-        raise DeclarationError(f"{declaration_place(cls, device)}: {cls.__name__}.{device} needs a parameter `context`")
-    for each in parameters:
-        if each.annotation is each.empty:
-            raise DeclarationError(
-                f"{declaration_place(cls, device)}: parameter {each.name} of {cls.__name__}.{device} has no annotation"
-            )
-    inputs = tuple(each.name for each in places if each is not context)
-    returned = inspect.signature(getattr(cls, device)).return_annotation
-    words = " ".join(str(kind) for kind in [*(each.annotation for each in places), returned])
-    return Kernel(device, "Batch" in words, inputs, variadic, tuple(name for name in keywords if name != "context"))
-
-
-def declaration_place(cls: type, method: str | None = None) -> str:
-    """`file:line` of a class, or of one of its methods."""
-    thing = getattr(cls, method) if method else cls
-    try:
-        return f"{inspect.getsourcefile(thing)}:{inspect.getsourcelines(thing)[1]}"
-    except (OSError, TypeError):
-        return cls.__module__
+    # A value of the graph or, in eager mode, a Batch, which is not imported here: it would bring NumPy.
+    return getattr(value, "varies_by_sample", False) is True

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pipeplug.description import describe
-from pipeplug.errors import DeclarationError
+from pipeplug.errors import DeclarationError, UnknownOperatorError
 from pipeplug.mapping import map_values
-from pipeplug.operator import Call, Operator, bind, current_caller
-from pipeplug.plugins.registry import OperatorRegistry, default_registry
+from pipeplug.operator import Call, Operator, bind, current_caller, field_types
+from pipeplug.plugins.registry import FIRST_PARTY, OperatorRegistry, default_registry
+from pipeplug.signature import declaration_place
 from pipeplug.source import Source, positional_arguments
 
 
@@ -40,23 +41,25 @@ class OperatorCall:
             key: shares random numbers with other nodes of this key.
             arguments: the operator's fields.
         """
-        if issubclass(self.operator, Source):
+        if issubclass(self.operator, Source):  # kept by no cache, which would hold on to data
             inputs, arguments = (), positional_arguments(self.operator, self._name, inputs, arguments)
-        operator, varying = self._bind(arguments)
-        return current_caller().call(Call(operator, inputs, varying, name, device, key))
+            operator = bind(self.operator, self._name, arguments)
+        else:
+            operator = self._bind(arguments)
+        return current_caller().call(Call(operator, inputs, operator.varying, name, device, key))
 
-    def _bind(self, arguments: Mapping[str, Any]) -> tuple[Operator, Mapping[str, object]]:
-        # Checking arguments takes longer than a small kernel, so the operators of recent calls are kept.
-        given = tuple(arguments.items())
+    def _bind(self, arguments: Mapping[str, Any]) -> Operator:
+        # Checking arguments takes longer than a small kernel, so operators are kept by their arguments.
+        given = tuple([(name, _exactly(value)) for name, value in arguments.items()])
         try:
-            return self._bound[given], {}
+            return self._bound[given]
         except KeyError:
-            operator, varying = bind(self.operator, self._name, arguments)
+            operator = bind(self.operator, self._name, arguments)
         except TypeError:  # a list or an array, which has no hash
             return bind(self.operator, self._name, arguments)
-        if not varying and len(self._bound) < 256:
+        if not operator.varying and len(self._bound) < 256:
             self._bound[given] = operator
-        return operator, varying
+        return operator
 
     def __repr__(self) -> str:
         return f"<operator {self._name}{describe(self.operator).signature}>"
@@ -96,7 +99,7 @@ class Operators:
             raise AttributeError(namespace)
         registry = self._registry()
         if namespace not in registry.namespaces():
-            registry.entry(f"{namespace}.")  # raises, with advice
+            raise UnknownOperatorError(_explain_unknown(registry, namespace))
         found = Namespace(registry, namespace)
         self.__dict__[namespace] = found
         return found
@@ -105,12 +108,32 @@ class Operators:
         return ["map", *self._registry().namespaces()]
 
 
+def _exactly(value: object) -> object:
+    """What tells an argument from others that equal it: 1, 1.0 and True are three."""
+    return tuple([_exactly(each) for each in value]) if type(value) is tuple else (type(value), value)
+
+
+def _explain_unknown(registry: OperatorRegistry, namespace: str) -> str:
+    import difflib
+
+    if namespace in FIRST_PARTY:
+        return f"there are no {namespace} operators; `pip install pipeplug-{namespace}` brings them"
+    known = ["map", *registry.namespaces()]
+    if similar := difflib.get_close_matches(namespace, known, 1):
+        return f"there are no operators {namespace!r}; did you mean ops.{similar[0]}?"
+    return f"there are no operators {namespace!r}; there are {', '.join(known)}"
+
+
 def operator_call(registry: OperatorRegistry, name: str) -> OperatorCall:
     """The operator of this name, loaded. Raises DeclarationError when the entry point names no operator."""
     loaded = registry.load(name)
     if not issubclass(loaded, Operator):
         raise DeclarationError(
             f"{registry.entry(name).target}, the entry point of {name}, is {loaded!r}, not a subclass of Operator"
+        )
+    if taken := [each for each in ("name", "device", "key") if each in field_types(loaded)]:
+        raise DeclarationError(
+            f"{declaration_place(loaded)}: {name} has a field {taken[0]!r}, which calls take for themselves; rename it"
         )
     loaded.registered_name = name
     return OperatorCall(name, loaded)

@@ -69,6 +69,8 @@ class PipelineOptions:
                 raise ArgumentError(f"pipeline option {name} is at least {least}, got {value}")
         if self.seed >= 2**64:
             raise ArgumentError(f"pipeline option seed is less than 2**64, got {self.seed}")
+        if self.memory_limit is not None:
+            parse_bytes(self.memory_limit)  # raises, with advice
 
     @property
     def thread_count(self) -> int:

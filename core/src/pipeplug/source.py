@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from pipeplug.errors import ArgumentError
+from pipeplug.errors import ArgumentError, DeclarationError
 from pipeplug.operator import Operator, fields_of
 
 
@@ -47,7 +47,7 @@ class Source(Operator):
 
     def reader(self) -> Reader:
         """Opens what the samples are read from."""
-        raise NotImplementedError
+        raise DeclarationError(f"{type(self).__name__} has no reader(self), which gives what the samples are read from")
 
 
 def positional_arguments(

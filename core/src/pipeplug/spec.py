@@ -33,6 +33,8 @@ class TensorSpec:
     layout: str | None = None
 
     def __post_init__(self) -> None:
+        if self.shape is not None and type(self.shape) is not tuple:
+            object.__setattr__(self, "shape", tuple(self.shape))
         if self.dtype is not None and self.dtype not in DTYPES and self.dtype != OBJECT:
             raise SpecError(f"unknown dtype {self.dtype!r}; known are {', '.join(DTYPES)} and {OBJECT!r}")
         if self.layout is not None and self.shape is not None and len(self.layout) != len(self.shape):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -37,7 +38,7 @@ class Tensor:
 
     @property
     def dtype(self) -> str:
-        return self._array.dtype.name
+        return _dtype_name(self._array.dtype)
 
     @property
     def device(self) -> str:
@@ -46,7 +47,7 @@ class Tensor:
     @property
     def spec(self) -> TensorSpec:
         """The complete spec of this sample."""
-        return TensorSpec(self._array.shape, self._array.dtype.name, self.layout)
+        return TensorSpec(self._array.shape, _dtype_name(self._array.dtype), self.layout)
 
     def numpy(self) -> Array:
         """The sample as an array that shares its memory."""
@@ -76,6 +77,7 @@ class Batch(Sequence[Any]):
     """
 
     __slots__ = ("_array", "_items", "layout")
+    varies_by_sample: ClassVar[bool] = True
 
     def __init__(self, array: Array | None, items: Sequence[Any], layout: str | None) -> None:
         self._array = array
@@ -88,12 +90,15 @@ class Batch(Sequence[Any]):
         return cls(array, (), layout)
 
     @classmethod
-    def ragged(cls, tensors: Sequence[Tensor], layout: str | None = None) -> Batch:
+    def ragged(cls, samples: Sequence[Tensor | Array], layout: str | None = None) -> Batch:
         """A batch of samples, each in its own array; shapes may differ, the number of dimensions and dtype may not."""
+        tensors = [each if isinstance(each, Tensor) else Tensor(each, layout) for each in samples]
         kinds = {(len(tensor.shape), tensor.dtype) for tensor in tensors}
         if len(kinds) > 1:
-            raise SpecError(f"the samples of a batch have one dtype and number of dimensions, got {sorted(kinds)}")
-        return cls(None, tensors, layout or (tensors[0].layout if tensors else None))
+            got = " and ".join(f"{dtype} of {rank} dimensions" for rank, dtype in sorted(kinds))
+            raise SpecError(f"the samples of a batch have one dtype and number of dimensions, got {got}")
+        layout = layout or (tensors[0].layout if tensors else None)
+        return cls(None, [each if each.layout == layout else Tensor(each.numpy(), layout) for each in tensors], layout)
 
     @classmethod
     def objects(cls, items: Sequence[Any]) -> Batch:
@@ -122,7 +127,7 @@ class Batch(Sequence[Any]):
     def spec(self) -> TensorSpec:
         """The spec that all samples share; sizes that differ are None."""
         if self._array is not None:
-            return TensorSpec(self._array.shape[1:], self._array.dtype.name, self.layout)
+            return TensorSpec(self._array.shape[1:], _dtype_name(self._array.dtype), self.layout)
         if self.is_object:
             return TensorSpec.object()
         shapes = {tensor.shape for tensor in self._items}
@@ -151,8 +156,7 @@ class Batch(Sequence[Any]):
         """
         if self._array is not None:
             return self._array
-        if self.is_object:
-            raise SpecError("a batch of Python objects is not an array; take batch.list()")
+        self._check_numeric("is not an array")
         if None in (self.spec.shape or ()):
             shapes = sorted({tensor.shape for tensor in self._items})
             raise SpecError(
@@ -171,24 +175,40 @@ class Batch(Sequence[Any]):
             fill: the number that fills what samples lack.
             shape: the sizes to pad to; None, alone or in a place, means the largest of the batch.
         """
-        if self.is_object:
-            raise SpecError("a batch of Python objects cannot be padded; take batch.list()")
-        arrays = self.list()
-        largest = [max(sizes) for sizes in zip(*(array.shape for array in arrays), strict=True)]
-        target = [given or size for given, size in zip(shape or largest, largest, strict=True)]
+        self._check_numeric("cannot be padded")
+        largest = self._largest()
+        wanted = largest if shape is None else tuple(shape)
+        if len(wanted) != len(largest):
+            raise SpecError(f"cannot pad to {wanted}: the samples have {len(largest)} dimensions")
+        target = tuple(size if given is None else given for given, size in zip(wanted, largest, strict=True))
         if any(given < size for given, size in zip(target, largest, strict=True)):
-            raise SpecError(f"cannot pad to {tuple(target)}: the largest sample takes {tuple(largest)}")
-        padded = np.full((len(arrays), *target), fill, arrays[0].dtype if arrays else None)
-        for row, array in zip(padded, arrays, strict=True):
-            row[tuple(slice(size) for size in array.shape)] = array
+            raise SpecError(f"cannot pad to {target}: the largest sample takes {largest}")
+        if self._array is not None and target == largest:
+            return self
+        padded = np.full((len(self), *target), fill, self.dtype)
+        for row, array in enumerate(self.list()):
+            padded[row][tuple(slice(size) for size in array.shape)] = array
         return Batch.equal(padded, self.layout)
 
+    def _largest(self) -> tuple[int, ...]:
+        if self._array is not None:
+            return self._array.shape[1:]
+        return tuple(max(sizes) for sizes in zip(*(tensor.shape for tensor in self._items), strict=True))
+
+    def _check_numeric(self, what: str) -> None:
+        if self.is_object:
+            raise SpecError(f"a batch of Python objects {what}; take batch.list()")
+
     def take(self, rows: Sequence[int], empty: Callable[[tuple[int, ...], str], Array] = np.empty) -> Batch:
-        """A batch of the rows named, in their order; the memory of an equal batch is asked of `empty(shape, dtype)`."""
+        """A batch of the rows named, in their order; the memory of an equal batch is asked of `empty(shape, dtype)`.
+
+        Rows count as in a list, from the end when negative; IndexError for one that is not there.
+        """
         if self._array is None:
             return Batch(None, [self._items[row] for row in rows], self.layout)
-        taken = empty((len(rows), *self._array.shape[1:]), self._array.dtype.name)
-        np.take(self._array, rows, axis=0, out=taken, mode="clip")
+        places = np.arange(len(self._array))[np.asarray(rows, np.intp)]
+        taken = empty((len(places), *self._array.shape[1:]), _dtype_name(self._array.dtype))
+        np.take(self._array, places, axis=0, out=taken, mode="clip")  # the other modes write to a copy first
         return Batch.equal(taken, self.layout)
 
     def __len__(self) -> int:
@@ -213,6 +233,12 @@ class Batch(Sequence[Any]):
 
     def __repr__(self) -> str:
         return f"Batch({len(self)} x {self.spec}, {self.device})"
+
+
+@cache
+def _dtype_name(dtype: np.dtype[Any]) -> str:
+    # NumPy puts the name together anew each time, which takes a microsecond.
+    return dtype.name
 
 
 def _few(things: Sequence[object]) -> str:

@@ -38,6 +38,8 @@ class CommandEntry:
 COMMANDS = (
     CommandEntry("ops", "list the installed operators, or describe one", "pipeplug.cli.ops"),
     CommandEntry("doctor", "check the installation and all plugins", "pipeplug.cli.doctor"),
+    CommandEntry("plan", "show what a pipeline function says, and what runs", "pipeplug.cli.plan"),
+    CommandEntry("run", "run a pipeline function and say what it took", "pipeplug.cli.run"),
 )
 
 
@@ -86,9 +88,9 @@ def _run(arguments: Sequence[str]) -> int:
             command_parser.set_defaults(execute=command.execute)
     try:
         options = parser.parse_args(arguments)
+        return int(options.execute(options))
     except SystemExit as stop:  # argparse ends the process after --help and after wrong usage
         return int(stop.code or 0)
-    return int(options.execute(options))
 
 
 class _ShowVersion(argparse.Action):

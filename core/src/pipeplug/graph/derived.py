@@ -6,11 +6,13 @@ gets them from a header, by inference, or, where neither tells, from the data.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from pipeplug.errors import DeclarationError
+from pipeplug.graph.inference import infer
 from pipeplug.operator import Context, Operator, drawn_arguments
 from pipeplug.spec import TensorSpec
 from pipeplug.tensor import Array, Batch, Tensor
@@ -30,17 +32,24 @@ class Draw(Operator):
         random = context.random(self.key)
         measured = (batch.numpy() for batch in shapes)
         known = (next(measured) if each is None else np.tile(each, (random.rows, 1)) for each in self.shapes)
-        drawn = self._operator_draw(random, *known)
-        if set(drawn) != set(drawn_arguments(type(self.of))):
-            raise DeclarationError(
-                f"{type(self.of).__name__}.draw gives {', '.join(drawn)}, "
-                f"but its kernels take {', '.join(drawn_arguments(type(self.of)))}"
-            )
-        return drawn
+        return draw_arguments(self.of, random, known)
 
-    def _operator_draw(self, random: Any, *shapes: Array) -> dict[str, Array]:
-        operator: Any = self.of
-        return {name: np.asarray(rows) for name, rows in operator.draw(random, *shapes).items()}
+
+def draw_arguments(operator: Operator, random: Any, shapes: Iterable[Array]) -> dict[str, Array]:
+    """What `draw` of an operator gives, a row a sample; DeclarationError when its kernels take something else."""
+    declared: Any = operator
+    drawn = {name: np.asarray(rows) for name, rows in declared.draw(random, *shapes).items()}
+    if set(drawn) != set(drawn_arguments(type(operator))):
+        raise DeclarationError(
+            f"{type(operator).__name__}.draw gives {', '.join(drawn) or 'nothing'}, "
+            f"but its kernels take {', '.join(drawn_arguments(type(operator))) or 'nothing'}"
+        )
+    if uneven := [name for name, rows in drawn.items() if rows.ndim == 0 or len(rows) != random.rows]:
+        raise DeclarationError(
+            f"{type(operator).__name__}.draw gives {uneven[0]} of shape {drawn[uneven[0]].shape}, "
+            f"which does not have a row for each of {random.rows} samples"
+        )
+    return drawn
 
 
 class Peek(Operator):
@@ -58,7 +67,7 @@ class Peek(Operator):
 
 
 class InferShape(Operator):
-    """Computes the shape of an operator's output from the shapes of its inputs."""
+    """Computes the shape of an operator's first output from the shapes of its inputs."""
 
     of: Operator
     specs: tuple[TensorSpec, ...]
@@ -68,9 +77,9 @@ class InferShape(Operator):
         return TensorSpec((self.rank,), "int64")
 
     def cpu(self, *shapes: Tensor, context: Context) -> Array:
-        operator: Any = self.of
-        known = (spec.with_shape(shape.numpy().tolist()) for spec, shape in zip(self.specs, shapes, strict=True))
-        return np.array(operator.infer(*known).shape, np.int64)
+        known = [spec.with_shape(shape.numpy().tolist()) for spec, shape in zip(self.specs, shapes, strict=True)]
+        (first, *_), _names = infer(self.of, known)
+        return np.array(first.known_shape(), np.int64)
 
 
 class ShapeOf(Operator):

@@ -109,6 +109,8 @@ class Graph:
 
     def with_node(self, node: Node, substitutes: Mapping[Ref, Ref]) -> Graph:
         """The graph with a node more, and values of other nodes taken from it; what nobody uses then is left out."""
+        if node.name in self._by_name:
+            raise GraphError(f"the graph has a node {node.name} already; give the new one another name")
         nodes = [node, *(each.renamed(substitutes) for each in self.nodes)]
         outputs = tuple((name, substitutes.get(ref, ref)) for name, ref in self.outputs)
         return Graph(_in_order(nodes), outputs).pruned()

@@ -6,7 +6,7 @@ in the cache. A stage is connected, and no path leaves it and returns: the graph
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from pipeplug.graph.graph import Graph, Node, Ref
@@ -96,10 +96,17 @@ class _Groups:
         first = self._members[group][0]
         alike = is_per_sample(node) and is_per_sample(first) and node.device == first.device
         parallel = node.operator.is_parallel() and first.operator.is_parallel()
-        return alike and parallel and not any(self._waits(each, group) for each in producers if each != group)
+        return alike and parallel and group not in self._awaited(each for each in producers if each != group)
 
-    def _waits(self, group: int, other: int) -> bool:
-        return group == other or any(self._waits(each, other) for each in self._after[group])
+    def _awaited(self, groups: Iterable[int]) -> set[int]:
+        """The groups that these wait for, directly or not."""
+        found: set[int] = set()
+        waiting = list(groups)
+        while waiting:
+            fresh = self._after[waiting.pop()] - found
+            found |= fresh
+            waiting.extend(fresh)
+        return found
 
     def in_order(self) -> list[list[Node]]:
         done: dict[int, None] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import MISSING, Field
 from pathlib import Path
@@ -48,16 +49,17 @@ def _call(node: Node) -> str:
         return f"{node.name} = {inputs[0]}.to({node.device!r})"
     drawn = drawn_arguments(type(node.operator))
     varying = [f"{name}={ref}" for name, ref in node.arguments if name not in drawn]
-    asked = [f"device={node.device!r}"] if node.device else []
+    asked = [f"device={node.device!r}"] if node.device not in (None, "cpu") else []
     call = f"{node.operator_name}({', '.join([*inputs, *changed_arguments(node.operator), *varying, *asked])})"
     return call if node.name == node.operator_name else f"{node.name} = {call}"
 
 
 def changed_arguments(operator: Operator) -> list[str]:
     """The arguments of an operator that are not their defaults, as they would be written, cut where they are long."""
+    own = inspect.get_annotations(type(operator))
     return [
         f"{item.name}={_shorten(getattr(operator, item.name))}"
-        for item in fields_of(type(operator))
+        for item in sorted(fields_of(type(operator)), key=lambda item: item.name not in own)
         if item.repr and _is_changed(item, getattr(operator, item.name))
     ]
 
@@ -70,6 +72,8 @@ def _is_changed(item: Field[Any], value: object) -> bool:
 
 
 def _shorten(value: object) -> str:
+    if isinstance(value, TensorSpec):
+        return f"<{value}>"
     if isinstance(value, (str, Path)):
         text = str(value)
         return repr(text if len(text) <= LONGEST else f"…{text[1 - LONGEST :]}")
@@ -120,18 +124,21 @@ def _node_note(graph: Graph, node: Node) -> str:
     if isinstance(operator, Copy):
         return f"copy of {node.inputs[0]} from {graph.producer(node.inputs[0]).device} to {node.device}"
     if isinstance(operator, Draw):
-        return f"random numbers: {', '.join(node.output_names or ())}; {_shapes_needed(graph, node, operator)}"
+        return f"random numbers: {', '.join(node.output_names or ())}; {_needs(graph, node, operator)}"
     if isinstance(operator, DERIVED):
         return shape_origin(node)
     return "made by a rewrite, see below" if node.reason else ""
 
 
-def _shapes_needed(graph: Graph, node: Node, draw: Draw) -> str:
-    if not draw.shapes:
-        return "no shapes needed"
+def _needs(graph: Graph, node: Node, draw: Draw) -> str:
     measured = iter(node.inputs)
-    origins = (f"constant {each}" if each else shape_origin(graph.producer(next(measured))) for each in draw.shapes)
-    return "for " + " and for ".join(f"the shape, {each}" if each.startswith("constant") else each for each in origins)
+    shapes = [
+        shape_origin(graph.producer(next(measured))) if each is None else f"the constant shape {each}"
+        for each in draw.shapes
+    ]
+    needs = f"for {' and '.join(shapes)}" if shapes else "no shapes needed"
+    is_shared = node.name != f"{draw.key}.draw"
+    return f"{needs}; shared by key {draw.key!r}" if is_shared else needs
 
 
 def shape_origin(node: Node) -> str:
@@ -202,9 +209,7 @@ def _rewrites(plan: Plan) -> Iterator[str]:
 def _replaced_nodes(plan: Plan) -> list[str]:
     kept = {node.name: node for node in plan.graph if not node.reason}
     return [
-        node.name
-        for node in plan.traced
-        if node.name not in kept and not isinstance(node.operator, (Copy, *DERIVED))
+        node.name for node in plan.traced if node.name not in kept and not isinstance(node.operator, (Copy, *DERIVED))
     ]
 
 
@@ -224,12 +229,14 @@ def as_mermaid(plan: Plan) -> str:
     names = {node.name: f"n{number}" for number, node in enumerate(plan.graph)}
     lines = ["flowchart TD"]
     for number, stage in enumerate(plan.stages, 1):
-        lines.append(f'  subgraph stage{number}["{_escape(f"{number}. {stage_manner(stage)}, on {stage.device}")}"]')
+        lines.append(
+            f'  subgraph stage{number}["{_escape(f"stage {number}: {stage_manner(stage)}, on {stage.device}")}"]'
+        )
         lines += [f"    {names[node.name]}{_shape(node)}" for node in stage.nodes]
         lines.append("  end")
     lines += (f"  {_edge(plan.graph, ref, names, names[node.name])}" for node in plan.graph for ref in node.sources)
     for number, (name, ref) in enumerate(plan.graph.outputs):
-        lines.append(f"  {_edge(plan.graph, ref, names, f'output{number}')}([\"{_escape(name)}\"])")
+        lines.append(f'  {_edge(plan.graph, ref, names, f"output{number}")}(["{_escape(name)}"])')
     return "\n".join(lines) + "\n"
 
 
@@ -249,4 +256,6 @@ def _edge(graph: Graph, ref: Ref, names: dict[str, str], target: str) -> str:
 
 
 def _escape(text: str) -> str:
-    return text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;").replace(">", "&gt;")
+    for letter, code in (("#", "#35;"), ('"', "#quot;"), ("<", "#lt;"), (">", "#gt;")):
+        text = text.replace(letter, code)
+    return text

@@ -10,15 +10,8 @@ from pipeplug.graph.derived import Draw, InferShape, Peek, ShapeOf
 from pipeplug.graph.graph import Graph, Node, Ref
 from pipeplug.graph.inference import infer_call, infers_shape
 from pipeplug.graph.transfer import Copy
-from pipeplug.operator import (
-    Call,
-    Operator,
-    Value,
-    calling,
-    drawn_arguments,
-    shapes_drawn_from,
-    user_location,
-)
+from pipeplug.operator import Call, Operator, Value, calling, drawn_arguments, shapes_drawn_from
+from pipeplug.signature import user_location
 from pipeplug.source import Source
 from pipeplug.spec import TensorSpec
 
@@ -65,7 +58,7 @@ class Tracer:
         """The graph whose outputs are what the pipeline function returned."""
         outputs = tuple((name, self._output(value, name)) for name, value in _named(result).items())
         if not outputs:
-            raise GraphError("the pipeline function returns nothing; return a dict of values")
+            raise GraphError('the pipeline function returns nothing; return values by name: {"image": image}')
         return Graph(tuple(self._nodes.values()), outputs).pruned()
 
     def _output(self, value: object, name: str) -> Ref:
@@ -120,7 +113,8 @@ class Tracer:
         draw = Draw(of=operator, key=key, shapes=tuple(static))
         names = drawn_arguments(type(operator))
         specs = tuple(TensorSpec() for _ in names)
-        node = self._add(Node(f"{name}.draw", draw, operator_name, tuple(measured), (), specs, names, "cpu", location))
+        own = self._free_name(f"{name}.draw", pinned=False, location=location)
+        node = self._add(Node(own, draw, operator_name, tuple(measured), (), specs, names, "cpu", location))
         return {argument: Ref(node.name, output) for output, argument in enumerate(names)}
 
     def _shape(self, ref: Ref, location: str) -> Ref:
@@ -148,6 +142,8 @@ class Tracer:
 def _named(result: object) -> dict[str, object]:
     if isinstance(result, Mapping):
         return {str(name): value for name, value in result.items()}
+    if result is None:
+        return {}
     if isinstance(result, (tuple, list)):
         return {str(place): value for place, value in enumerate(result)}
     return {"0": result}

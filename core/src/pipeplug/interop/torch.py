@@ -10,9 +10,13 @@ if TYPE_CHECKING:
 
 
 def to_torch(array: NDArray[Any]) -> torch.Tensor:
-    """A tensor over the memory of `array`. Raises ImportError with advice when torch is not installed."""
+    """A tensor over the memory of `array`, or over a copy where PyTorch cannot share it: read-only or reversed.
+
+    Raises ImportError with advice when PyTorch is not installed.
+    """
     try:
         import torch
     except ImportError as error:
         raise ImportError("`.torch()` needs PyTorch: pip install torch") from error
-    return torch.from_numpy(array)
+    shared = array.flags.writeable and all(stride >= 0 for stride in array.strides)
+    return torch.from_numpy(array if shared else array.copy())

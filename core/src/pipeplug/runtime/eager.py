@@ -9,30 +9,38 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import lru_cache
-from itertools import count
-from typing import Any
+from dataclasses import dataclass
+from numbers import Number
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from pipeplug.errors import ArgumentError, GraphError, SpecError
+from pipeplug.errors import ArgumentError, DeclarationError, GraphError, SpecError
+from pipeplug.graph.derived import draw_arguments
 from pipeplug.graph.graph import Node
 from pipeplug.graph.inference import infer_call
 from pipeplug.graph.placement import check_device
-from pipeplug.operator import Call, Operator, calling, shapes_drawn_from, user_location
+from pipeplug.operator import Call, Operator, calling, shapes_drawn_from
 from pipeplug.runtime.context import BatchContext, SampleContext
 from pipeplug.runtime.invoke import constants_of, outputs_of, whole_constants, wrap
 from pipeplug.runtime.iteration import Column, Iteration, Rows
 from pipeplug.runtime.randomness import Draws, check_seed, key_hash
 from pipeplug.runtime.session import open_operator
+from pipeplug.signature import STATE, user_location
 from pipeplug.source import Source
 from pipeplug.spec import TensorSpec
 from pipeplug.tensor import Array, Batch, Tensor
 
+Random: TypeAlias = Callable[[Call, int], Draws]
+"""Gives a call's random numbers for a number of samples."""
+
 
 @contextmanager
 def eager(*, seed: int = 0) -> Iterator[None]:
-    """Keeps the state of eager calls open and their random numbers reproducible inside the block."""
+    """Keeps the state of eager calls open and their random numbers reproducible inside the block.
+
+    Each call draws new numbers; calls with the same `key=` draw the same ones.
+    """
     check_seed(seed)
     with ExitStack() as states:
         session = EagerSession(seed, states)
@@ -45,9 +53,9 @@ class SingleCalls:
 
     def call(self, call: Call) -> Any:
         if not hasattr(call.operator, "open"):
-            return compute(call, secrets.randbits(64), range(1), None)
-        with open_operator(_node(call.operator, call.name)) as state:
-            return compute(call, secrets.randbits(64), range(1), state)
+            return compute(call, _fresh_numbers, {})
+        with _open(call.operator) as state:
+            return compute(call, _fresh_numbers, {STATE: state})
 
     def transfer(self, value: Any, device: str) -> Any:
         check_device(device, "to()")
@@ -60,146 +68,221 @@ class EagerSession(SingleCalls):
     def __init__(self, seed: int, states: ExitStack) -> None:
         self._seed = seed
         self._states = states
-        self._open: dict[Operator, object] = {}
-        self._positions = count()
+        self._open: dict[object, tuple[Operator, Mapping[str, object]]] = {}
+        self._drawn = 0
 
     def call(self, call: Call) -> Any:
-        operator = call.operator
-        state = None
-        if hasattr(operator, "open"):
-            if operator not in self._open:
-                self._open[operator] = self._states.enter_context(open_operator(_node(operator, call.name)))
-            state = self._open[operator]
-        return compute(call, self._seed, self._positions, state)
+        state = self._state(call.operator) if hasattr(call.operator, "open") else {}
+        return compute(call, self._numbers, state)
+
+    def _state(self, operator: Operator) -> Mapping[str, object]:
+        key = operator if _is_hashable(operator) else id(operator)
+        if key not in self._open:
+            self._open[key] = operator, {STATE: self._states.enter_context(_open(operator))}
+        return self._open[key][1]
+
+    def _numbers(self, call: Call, rows: int) -> Draws:
+        if call.key is not None:
+            return Draws(self._seed, key_hash(call.key), 0, range(rows))
+        first, self._drawn = self._drawn, self._drawn + rows
+        return Draws(self._seed, key_hash(call.name or call.operator.title()), 0, range(first, first + rows))
 
 
 SINGLE_CALLS = SingleCalls()
 
 
-@lru_cache(maxsize=256)
-def _node(operator: Operator, name: str | None) -> Node:
-    return Node(name or operator.title(), operator, operator.title())
+def _fresh_numbers(call: Call, rows: int) -> Draws:
+    return Draws(secrets.randbits(64), 0, 0, range(rows))
 
 
-def compute(call: Call, seed: int, positions: Any, state: object) -> Any:
-    """The outputs of a call on data; random numbers are those of the next of `positions`."""
+def _open(operator: Operator) -> Any:
+    return open_operator(Node(operator.title(), operator, operator.title()))
+
+
+def _is_hashable(operator: Operator) -> bool:
+    try:
+        hash(operator)
+    except TypeError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """What calls of one operator on inputs of one kind share."""
+
+    node: Node
+    function: Callable[..., Any]
+    constants: Mapping[str, object]
+    batched: bool
+    draws: bool
+
+
+def compute(call: Call, random: Random, state: Mapping[str, object]) -> Any:
+    """The outputs of a call on data."""
     operator = call.operator
-    if isinstance(operator, Source):
-        raise GraphError(f"{operator.title()} is a source, which only a pipeline reads; see @pipeline")
-    check_device(call.device or "cpu", operator.title())
-    kernel = operator.kernels["cpu"]
-    inputs = [_as_input(value) for value in call.inputs]
-    length = _batch_length(inputs, call)
-    rows = 1 if length is None else length
-    specs, names = _infer(operator, tuple(_spec_of(value) for value in inputs))
-    node = Node(call.name or operator.title(), operator, operator.title(), specs=specs, output_names=names)
-    keywords = {name: _column(value, rows) for name, value in call.per_sample.items()}
-    if hasattr(operator, "draw"):
-        own = [next(iter(positions)) for _ in range(rows)]
-        random = Draws(seed, key_hash(call.key or node.name), 0, own)
-        keywords |= _drawn(operator, random, inputs, length)
-    constants = constants_of(node, {node.name: state} if state is not None else {})
-    run = _batch_kernel if kernel.batched else _sample_kernel
-    results = run(node, inputs, keywords, constants, length)
+    if call.device is not None:
+        check_device(call.device, operator.title())
+    inputs = [value if isinstance(value, (Tensor, Batch)) else _as_input(value) for value in call.inputs]
+    prepared = _prepare(operator, inputs)
+    try:
+        results = _run(call, prepared, inputs, random, {**prepared.constants, **state})
+    except Exception as error:
+        error.add_note(f"in {operator.title()}, called on {', '.join(map(repr, inputs)) or 'nothing'}")
+        raise
+    names = prepared.node.output_names
     if names is None:
         return results[0]
     return dict(zip(names, results, strict=True)) if names else tuple(results)
 
 
-@lru_cache(maxsize=1024)
-def _infer(operator: Operator, inputs: tuple[TensorSpec, ...]) -> Any:
-    return infer_call(operator, operator.title(), user_location(), inputs)
+def _run(
+    call: Call, prepared: _Prepared, inputs: Sequence[Any], random: Random, constants: Mapping[str, object]
+) -> list[Any]:
+    length = _batch_length(inputs)
+    keywords: dict[str, Any] = {}
+    if call.per_sample or prepared.draws:
+        rows = 1 if length is None else length
+        keywords = {name: _column(name, value, rows) for name, value in call.per_sample.items()}
+        if prepared.draws:
+            keywords |= _drawn(call.operator, random(call, rows), inputs, length)
+    if prepared.batched:
+        return _run_batch(prepared, inputs, keywords, constants, length)
+    if length is None:
+        return _run_sample(prepared, inputs, {**constants, **{name: rows[0] for name, rows in keywords.items()}})
+    return _run_samples(prepared, inputs, keywords, constants, length)
 
 
 def _as_input(value: object) -> Any:
     if isinstance(value, np.ndarray):
         return Tensor(value)
-    if isinstance(value, (int, float, np.generic)):
+    if isinstance(value, (int, float)) or hasattr(value, "__array__"):
         return Tensor(np.asarray(value))
     return value
+
+
+def _prepare(operator: Operator, inputs: Sequence[Any]) -> _Prepared:
+    # Kept in the operator, so that it goes when the operator goes; being no field, it is no part of its value.
+    known: dict[object, _Prepared] = vars(operator).setdefault("_prepared", {})
+    kinds = tuple([_kind_of(value) for value in inputs])
+    prepared = known.get(kinds)
+    if prepared is None:
+        if len(known) >= 256:
+            known.clear()
+        prepared = known[kinds] = _new_prepared(operator, inputs)
+    return prepared
+
+
+def _kind_of(value: Any) -> object:
+    if isinstance(value, Tensor):
+        array = value.numpy()
+        return array.shape, array.dtype, value.layout
+    return value.spec if isinstance(value, Batch) else None
+
+
+def _new_prepared(operator: Operator, inputs: Sequence[Any]) -> _Prepared:
+    title = operator.title()
+    if isinstance(operator, Source):
+        raise GraphError(f"{title} is a source, which only a pipeline reads; see @pipeline")
+    if "cpu" not in operator.kernels:
+        raise GraphError(f"{title} has no kernel for cpu, only for: {', '.join(operator.kernels) or 'nothing'}")
+    specs, names = infer_call(operator, title, user_location(), [_spec_of(value) for value in inputs])
+    node = Node(title, operator, title, specs=specs, output_names=names)
+    function: Callable[..., Any] = getattr(operator, "cpu")  # noqa: B009 - `Operator` has no kernel itself
+    return _Prepared(node, function, constants_of(node, {}), operator.kernels["cpu"].batched, hasattr(operator, "draw"))
 
 
 def _spec_of(value: Any) -> TensorSpec:
     return value.spec if isinstance(value, (Tensor, Batch)) else TensorSpec.object()
 
 
-def _batch_length(inputs: Sequence[Any], call: Call) -> int | None:
+def _batch_length(inputs: Sequence[Any]) -> int | None:
     """The number of samples of the batches among the inputs; None when there are only single samples."""
-    lengths = {len(value) for value in inputs if isinstance(value, Batch)}
-    if len(lengths) > 1 or (lengths and not all(isinstance(value, Batch) for value in inputs)):
-        raise SpecError(f"{call.operator.title()}: give single samples, or batches of one length")
-    return lengths.pop() if lengths else None
+    lengths = [len(value) for value in inputs if isinstance(value, Batch)]
+    if not lengths:
+        return None
+    if len(lengths) < len(inputs) or len(set(lengths)) > 1:
+        raise SpecError("the inputs are neither all single samples nor all batches of one length")
+    return lengths[0]
 
 
-def _column(value: Any, rows: int) -> Any:
+def _column(name: str, value: Any, rows: int) -> Any:
     column = value.list() if isinstance(value, Batch) else value
     if len(column) != rows:
-        raise ArgumentError(f"an argument that varies by sample has {len(column)} entries for {rows} samples")
+        raise ArgumentError(f"{name} has {len(column)} entries for {rows} sample(s)")
     return column
 
 
 def _drawn(operator: Operator, random: Draws, inputs: Sequence[Any], length: int | None) -> Mapping[str, Array]:
-    declared: Any = operator
-    drawn_from = [inputs[place] for place in shapes_drawn_from(type(operator))]
-    shapes = [_shapes(value, length) for value in drawn_from]
-    drawn: Mapping[str, Array] = declared.draw(random, *shapes)
-    return drawn
+    drawn_from = (inputs[place] for place in shapes_drawn_from(type(operator)))
+    return draw_arguments(operator, random, [_shapes(value, length) for value in drawn_from])
 
 
 def _shapes(value: Any, length: int | None) -> Array:
     samples = [value] if length is None else value
+    if not all(isinstance(sample, Tensor) for sample in samples):
+        raise SpecError("random numbers that depend on an input's shape need a tensor, not an object")
     return np.array([sample.shape for sample in samples], np.int64)
 
 
-def _sample_kernel(
-    node: Node, inputs: Sequence[Any], keywords: Mapping[str, Any], constants: Mapping[str, object], length: int | None
+def _run_sample(prepared: _Prepared, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> list[Any]:
+    node = prepared.node
+    result = prepared.function(*inputs, context=SampleContext("cpu", np.empty), **keywords)
+    return [_checked(value, spec) for value, spec in zip(outputs_of(node, result), node.specs, strict=True)]
+
+
+def _checked(value: Any, spec: TensorSpec) -> Any:
+    """A result as a Tensor or an object; DeclarationError when it is not what `infer` says."""
+    if not spec.is_static:
+        return wrap(value, spec.layout)
+    if not isinstance(value, Tensor):
+        value = Tensor(np.asarray(value, spec.dtype if isinstance(value, Number) else None), spec.layout)
+    if value.shape != spec.shape or value.numpy().dtype != spec.dtype:
+        raise DeclarationError(f"infer says {spec.dtype} {spec.shape}, but the kernel gave {value.dtype} {value.shape}")
+    return value
+
+
+def _run_samples(
+    prepared: _Prepared,
+    inputs: Sequence[Batch],
+    keywords: Mapping[str, Any],
+    constants: Mapping[str, object],
+    length: int,
 ) -> list[Any]:
-    function: Callable[..., Any] = getattr(node.operator, "cpu")  # noqa: B009 - `Operator` has no kernel itself
-    context = SampleContext("cpu", np.empty)
-    rows = []
-    for row in range(1 if length is None else length):
-        samples = inputs if length is None else [batch[row] for batch in inputs]
+    columns = [Column.unfilled(spec, length, np.empty) for spec in prepared.node.specs]
+    for row in range(length):
         varying = {name: column[row] for name, column in keywords.items()}
-        result = function(*samples, context=context, **constants, **varying)
-        rows.append([_checked(value, node, place) for place, value in enumerate(outputs_of(node, result))])
-    if length is None:
-        return rows[0]
-    return [_gathered(values, spec) for values, spec in zip(zip(*rows, strict=True), node.specs, strict=True)]
+        try:
+            results = _run_sample(prepared, [batch[row] for batch in inputs], {**constants, **varying})
+        except Exception as error:
+            error.add_note(f"in row {row} of the batch")
+            raise
+        for column, value in zip(columns, results, strict=True):
+            column.put(row, value)
+    return [column.batch(range(length), np.empty) for column in columns]
 
 
-def _checked(value: Any, node: Node, output: int) -> Any:
-    spec = node.specs[output]
-    if spec.dtype is not None and not spec.is_object and not isinstance(value, (Tensor, np.ndarray)):
-        value = np.asarray(value)
-    return wrap(value, spec.layout)
-
-
-def _gathered(values: Sequence[Any], spec: TensorSpec) -> Batch:
-    column = Column.unfilled(spec, len(values), np.empty)
-    for row, value in enumerate(values):
-        column.put(row, value)
-    return column.batch(range(len(values)), np.empty)
-
-
-def _batch_kernel(
-    node: Node, inputs: Sequence[Any], keywords: Mapping[str, Any], constants: Mapping[str, object], length: int | None
+def _run_batch(
+    prepared: _Prepared,
+    inputs: Sequence[Any],
+    keywords: Mapping[str, Any],
+    constants: Mapping[str, object],
+    length: int | None,
 ) -> list[Any]:
-    function: Callable[..., Any] = getattr(node.operator, "cpu")  # noqa: B009 - `Operator` has no kernel itself
-    rows = 1 if length is None else length
+    node, rows = prepared.node, 1 if length is None else length
     batches = [_one(value) if length is None else value for value in inputs]
     none = np.zeros(rows, np.int64)
     iteration = Iteration(0, 0, Rows(none, none), lambda index: "the call's input")
     context = BatchContext("cpu", np.empty, iteration, range(rows), 0)
-    columns = whole_constants(constants, rows)
-    results = outputs_of(node, function(*batches, context=context, **columns, **keywords))
+    result = prepared.function(*batches, context=context, **whole_constants(constants, rows), **keywords)
     if context.failed:
         raise next(iter(context.failed.values()))
     gathered = [
         Column.filled(values, spec.layout, range(rows), rows).batch(range(rows), np.empty)
-        for values, spec in zip(results, node.specs, strict=True)
+        for values, spec in zip(outputs_of(node, result), node.specs, strict=True)
     ]
     return [batch[0] for batch in gathered] if length is None else gathered
 
 
 def _one(value: Any) -> Batch:
-    return Batch.ragged([value]) if isinstance(value, Tensor) else Batch.objects([value])
+    return Batch.equal(value.numpy()[None], value.layout) if isinstance(value, Tensor) else Batch.objects([value])

@@ -1,4 +1,9 @@
-"""The threads around the schedule of one epoch: one lock, one condition, no thread outlives the block."""
+"""The threads around the schedule of one epoch: one lock, and no thread outlives the block.
+
+Two conditions share the lock, so that a change wakes only whom it concerns: idle threads wait on one, the consumer on
+the other. A thread that takes a task wakes one more while others are ready, which does the same in turn. Whatever makes
+tasks ready is done by a thread that takes one next, or by the consumer, which then wakes one thread.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +17,19 @@ from pipeplug.runtime.schedule import Schedule, Task
 
 
 class Work(Protocol):
-    """What the tasks of an epoch do. All but `run` are called under the executor's lock."""
+    """What the tasks of an epoch do. All but `run` are called under the executor's lock, and return at once."""
 
     def fits(self, in_flight: int) -> bool:
-        """Whether the memory limit has room for one more iteration."""
+        """Whether the memory limit has room for one more iteration; True when none is in flight."""
 
     def begin(self, iteration: int) -> None:
         """An iteration is admitted."""
 
     def run(self, task: Task) -> int | None:
-        """Runs a task; the first one of a serial source returns how many samples it read."""
+        """Runs a task; the first one of a serial source returns how many samples it read.
+
+        MemoryLimitError says that the task is to be run again when memory may have become free.
+        """
 
     def release(self, iteration: int, values: list[int]) -> None:
         """Nobody needs these values any more."""
@@ -42,104 +50,159 @@ class Executor:
     def __init__(self, schedule: Schedule, work: Work, threads: int) -> None:
         self._schedule = schedule
         self._work = work
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._idle = threading.Condition(self._lock)
+        self._consumer = threading.Condition(self._lock)
+        self._consumer_waits = False
         self._stopped = False
         self._error: BaseException | None = None
+        self._serving = 0
         self._threads = [
             threading.Thread(target=self._serve, name=f"pipeplug-{number}", daemon=False) for number in range(threads)
         ]
 
     def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
+        try:
+            with self._lock:
+                for thread in self._threads:
+                    thread.start()
+                    self._serving += 1
+        except BaseException:
+            self._leave()
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        with self._changed:
-            self._stopped = True
-            self._work.cancel()
-            self._changed.notify_all()
-        for thread in self._threads:
-            if thread.ident is not None:
-                thread.join()
-        self._error = None
+        self._leave()
 
     def take(self) -> int | None:
         """Waits for the next iteration in order and returns its number; None after the last one."""
-        with self._changed:
+        with self._lock:
             while True:
                 if self._error is not None:
                     raise self._error
+                assert not self._stopped, "the block was left"
                 if self._schedule.deliverable():
                     return self._schedule.deliver()
                 if self._schedule.finished:
                     return None
-                self._changed.wait()
+                self._wait()
 
     def resume(self) -> None:
         """Lets the threads go on after an iteration was taken and its values were let go."""
-        with self._changed:
+        with self._lock:
             self._schedule.retry()
-            self._changed.notify_all()
+            self._idle.notify()
+
+    def _wait(self) -> None:
+        self.resume()  # the consumer may have let more go since the last time
+        self._consumer_waits = True
+        try:
+            self._consumer.wait()
+        finally:
+            self._consumer_waits = False
 
     def _serve(self) -> None:
-        with self._changed:
+        with self._lock:
             try:
                 while not self._stopped:
                     task = self._next_task()
                     if task is None:
-                        self._changed.wait()
-                    else:
-                        self._run(task)
+                        self._idle.wait()
+                        continue
+                    if self._schedule.has_ready:
+                        self._idle.notify()
+                    self._run(task)
             except BaseException as error:
                 self._stop_with(error)
+            finally:
+                self._serving -= 1
+                self._consumer.notify()
 
     def _next_task(self) -> Task | None:
         while self._schedule.may_admit() and self._work.fits(self._schedule.in_flight):
             iteration = self._schedule.admit()
             if iteration is None:
-                self._changed.notify_all()
+                self._wake_consumer()
                 break
             self._work.begin(iteration)
         return self._schedule.start()
 
     def _run(self, task: Task) -> None:
         rows, error = None, None
-        self._changed.release()
+        self._lock.release()
         try:
             rows = self._work.run(task)
         except MemoryLimitError as met:
             forget_frames(met)
             error = met
         finally:
-            self._changed.acquire()
+            self._lock.acquire()
         if self._stopped:
             return
         if error is not None:
             self._hold_back(task, error)
-        else:
-            self._work.release(task.iteration, self._schedule.finish(task, rows))
-            self._schedule.retry()
-        if self._schedule.has_ready or self._schedule.deliverable() or self._schedule.finished:
-            self._changed.notify_all()
+            return
+        released = self._schedule.finish(task, rows)
+        if released:
+            self._work.release(task.iteration, released)
+        self._wake_consumer()
+
+    def _wake_consumer(self) -> None:
+        if self._consumer_waits and (self._schedule.deliverable() or self._schedule.finished):
+            self._consumer.notify()
 
     def _hold_back(self, task: Task, error: MemoryLimitError) -> None:
-        """Puts a task back that met the limit. Whatever frees memory wakes it; where nothing can, the oldest raises."""
-        self._schedule.hold_back(task)
-        if self._schedule.running:
+        """Puts a task back that met the limit, and makes room when nothing else will."""
+        failed_alone = self._schedule.hold_back(task)
+        if not self._schedule.stuck:
             return
-        evicted = self._schedule.evict()
-        if evicted is not None:
-            self._work.restart(evicted)
-            self._schedule.retry()
-        elif task.iteration == self._schedule.oldest:
-            raise error
+        if failed_alone:
+            evicted = self._schedule.evict()
+            if evicted is not None:
+                self._work.restart(evicted)
+            elif self._consumer_waits:
+                raise error
+            else:
+                return  # the consumer may let go of what it holds before it waits
+        self._schedule.retry_oldest()
 
     def _stop_with(self, error: BaseException) -> None:
         forget_frames(error)
-        self._error = self._error or error
+        if self._error is None:
+            self._error = error
+        self._stop()
+
+    def _stop(self) -> None:
         self._stopped = True
+        self._idle.notify_all()
         self._work.cancel()
-        self._changed.notify_all()
+
+    def _leave(self) -> None:
+        if threading.current_thread() in self._threads:  # the garbage collector closes an epoch wherever it runs
+            with self._lock:
+                self._stop()
+            return
+        try:
+            with self._lock:
+                self._stop()
+                self._wait_for_threads()
+        finally:
+            for thread in self._threads:
+                if thread.ident is not None:
+                    thread.join()
+            self._error = None
+
+    def _wait_for_threads(self) -> None:
+        # Not with `join`: one that a KeyboardInterrupt breaks off takes the thread for dead while it runs on. What the
+        # threads use is closed after this, so they are waited for however often the user interrupts.
+        interrupt: BaseException | None = None
+        while self._serving:
+            try:
+                self._consumer.wait()
+            except BaseException as error:
+                interrupt = error
+        if interrupt is not None:
+            raise interrupt

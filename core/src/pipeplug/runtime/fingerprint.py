@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import PurePath
 
 from pipeplug.graph.graph import Graph
 from pipeplug.operator import Operator, fields_of
+from pipeplug.spec import TensorSpec
 
-_PLAIN = (int, float, str, bytes, bool, type(None))
+_PLAIN = (int, float, str, bytes, bool, type(None), TensorSpec)
 
 
 def fingerprint(graph: Graph, seed: int, length: int | None) -> str:
@@ -24,7 +26,9 @@ def _stable(value: object) -> str:
         names = (item.name for item in fields_of(type(value)) if item.name != "shard")
         arguments = ", ".join(f"{name}={_stable(getattr(value, name))}" for name in names)
         return f"{type(value).__name__}({arguments})"
-    if isinstance(value, tuple):
+    if isinstance(value, PurePath):
+        return repr(str(value))
+    if isinstance(value, (tuple, list)):
         return f"({', '.join(_stable(each) for each in value)})"
     if isinstance(value, _PLAIN):
         return repr(value)

@@ -17,10 +17,11 @@ from pipeplug.errors import DeclarationError, MemoryLimitError
 from pipeplug.graph.graph import Node, Ref
 from pipeplug.graph.placement import kind_of
 from pipeplug.graph.plan import Stage
-from pipeplug.operator import PER_SAMPLE, STATE, per_sample_fields
+from pipeplug.operator import PER_SAMPLE, per_sample_fields
 from pipeplug.runtime.context import BatchContext, SampleContext
 from pipeplug.runtime.iteration import Column, Empty, Iteration
 from pipeplug.runtime.statistics import Timings
+from pipeplug.signature import STATE
 from pipeplug.source import IndexedReader, Source
 from pipeplug.tensor import Array, Batch, Tensor
 

@@ -3,7 +3,7 @@
 An epoch is a row of *iterations*; each runs every *stage* of the plan, a batched stage in one task, the others in one
 task a *chunk* of samples. A task is in one of four places:
 
-    waiting   its inputs are not complete, or it is not the turn of its serial stage
+    parked    its inputs are complete, but it is not the turn of its serial stage
     ready     in one heap, the oldest iteration first
     running   given out by `start`
     held back met the memory limit; ready again when memory may have become free
@@ -14,13 +14,18 @@ their number of samples when they are admitted; a serial source's first task tel
 
 Invariants: a task runs once an attempt; no stage starts before its inputs are complete; a value is released once, after
 its last use; tasks of a serial stage run one by one in the order of iterations and chunks.
+
+At the memory limit the oldest iteration goes first, so that the epoch always ends. When nothing but tasks held back is
+left (`stuck`), one task of the oldest runs alone; while that fails, the youngest iteration is evicted. An evicted one
+has no tasks until it is the oldest, which is never evicted: so each is evicted once at most. The evicted are always the
+youngest admitted, and none follow them meanwhile: so no later one can need the turn that an evicted one has not taken.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 
@@ -37,7 +42,7 @@ class StageShape:
     """What the schedule knows of a stage.
 
     Attributes:
-        inputs: numbers of the values that it uses.
+        inputs: numbers of the values that it uses, each once.
         outputs: numbers of the values that it makes.
         batched: whether one task takes the whole batch.
         serial: whether its tasks run one by one, in order.
@@ -51,16 +56,31 @@ class StageShape:
 
 @dataclass(slots=True)
 class _Iteration:
-    """The progress of one iteration."""
+    """The progress of one iteration.
+
+    Attributes:
+        missing: how many inputs of each stage are not complete.
+        left: how many tasks of each stage are not done, once it is launched.
+        uses: how many stages still use each value.
+        serial_done: whether a task of a serial stage is done, which must not run twice.
+    """
 
     number: int
-    chunks: int
+    rows: int
     missing: list[int]
+    left: list[int]
     uses: dict[int, int]
-    left: dict[int, int] = field(default_factory=dict)
-    unfinished: int = 0
-    running: int = 0
-    started_serial: bool = False
+    unfinished: int
+    evicted: bool = False
+    serial_done: bool = False
+
+
+@dataclass(slots=True)
+class _Turns:
+    """Whose turn it is at a serial stage, and who waits for theirs."""
+
+    next: tuple[int, int] = (0, 0)
+    parked: list[Task] = field(default_factory=list)
 
 
 class Schedule:
@@ -86,17 +106,21 @@ class Schedule:
         reading: int | None = None,
     ) -> None:
         self._stages = stages
-        self._delivered_values = delivered
         self._prefetch = prefetch
         self._rows = rows
         self._chunk = chunk
         self._reading = reading
         self._users = _users_of_values(stages)
+        self._inputless = [number for number, stage in enumerate(stages) if not stage.inputs and number != reading]
+        self._first = self._inputless if reading is None else [reading]
+        # A delivered value has one use more, which never ends.
+        self._uses = {value: len(users) + (value in delivered) for value, users in self._users.items()}
+        self._turns = {number: _Turns() for number, stage in enumerate(stages) if stage.serial}
         self._iterations: dict[int, _Iteration] = {}
         self._ready: list[Task] = []
         self._held_back: list[Task] = []
-        self._turns = {number: (0, 0) for number, stage in enumerate(stages) if stage.serial}
-        self._parked: dict[int, list[Task]] = {number: [] for number in self._turns}
+        self._running = 0
+        self._alone = False
         self._next_admitted = 0
         self._next_delivered = 0
         self._exhausted = False
@@ -112,23 +136,23 @@ class Schedule:
         return self._exhausted and not self._iterations
 
     @property
-    def oldest(self) -> int:
-        """The iteration that is delivered next."""
-        return self._next_delivered
-
-    @property
-    def running(self) -> int:
-        """How many tasks are running."""
-        return sum(iteration.running for iteration in self._iterations.values())
-
-    @property
     def has_ready(self) -> bool:
         """Whether a task could start."""
         return bool(self._ready)
 
+    @property
+    def stuck(self) -> bool:
+        """Whether only tasks that were held back are left, so that nothing will go on.
+
+        One of them is the oldest iteration's then: it has tasks that are not done, and waits for nobody's turn.
+        """
+        return bool(self._held_back) and not self._running and not self._ready and not self.deliverable()
+
     def may_admit(self) -> bool:
         """Whether the epoch goes on and there is room for one more iteration."""
-        return not self._exhausted and len(self._iterations) < self._prefetch
+        if self._exhausted or self._held_back or len(self._iterations) >= self._prefetch:
+            return False
+        return not self._iterations or not self._iterations[self._next_admitted - 1].evicted
 
     def admit(self) -> int | None:
         """Admits the next iteration and returns its number; None when the epoch has no more."""
@@ -138,70 +162,72 @@ class Schedule:
             self._exhausted = True
             return None
         self._next_admitted += 1
-        iteration = self._new_iteration(number, self._chunks_of(rows))
-        self._iterations[number] = iteration
-        if self._reading is None:
-            self._launch_all(iteration, self._ready)
-        else:
-            self._launch(iteration, self._reading, self._ready)
+        self._iterations[number] = iteration = self._new_iteration(number, rows)
+        self._launch(iteration, self._first)
         return number
 
     def start(self) -> Task | None:
         """The next task to run, of the oldest iteration that has one; None when nothing is ready."""
         if not self._ready:
             return None
-        task = heappop(self._ready)
-        iteration = self._iterations[task.iteration]
-        iteration.running += 1
-        iteration.started_serial |= self._stages[task.stage].serial
-        return task
+        self._alone = self._running == 0
+        self._running += 1
+        return heappop(self._ready)
 
     def finish(self, task: Task, rows: int | None = None) -> list[int]:
         """Records that a task is done, and returns the numbers of the values that nobody needs any more.
 
-        Args:
-            task: what `start` gave.
-            rows: for the first task of a serial source, how many samples it read; 0 ends the epoch.
+        `rows` is how many samples a serial source's task read; 0 ends the epoch.
         """
-        iteration = self._iterations[task.iteration]
-        iteration.running -= 1
+        number, stage, _ = task
+        self._running -= 1
+        self.retry()
         if rows == 0:
-            self._end_at(iteration)
+            self._end_at(number)
             return []
+        iteration = self._iterations[number]
         if rows is not None:
-            self._set_rows(iteration, rows)
-        self._pass_turn(task)
-        iteration.left[task.stage] -= 1
-        if iteration.left[task.stage]:
-            return []
-        return self._complete(iteration, task.stage)
+            iteration.rows = rows
+            self._launch(iteration, self._inputless)
+        if stage in self._turns:
+            self._pass_turn(iteration, task)
+        iteration.left[stage] -= 1
+        return [] if iteration.left[stage] else self._complete(iteration, stage)
 
-    def hold_back(self, task: Task) -> None:
-        """Puts a running task back that met the memory limit; it is ready again after `retry`."""
-        self._iterations[task.iteration].running -= 1
-        self._held_back.append(task)
+    def hold_back(self, task: Task) -> bool:
+        """Puts a running task back that met the memory limit.
+
+        Returns whether only `evict` makes more room: it is the oldest iteration's, it ran alone, and all is `stuck`.
+        """
+        self._running -= 1
+        heappush(self._held_back, task)
+        # Nothing ran when the last task started, and nothing runs now: so it was this one, alone throughout.
+        return self._alone and task.iteration == self._next_delivered and self.stuck
 
     def retry(self) -> None:
         """Makes the tasks ready that were held back, since memory may have become free."""
-        for task in self._held_back:
-            heappush(self._ready, task)
-        self._held_back.clear()
+        self._alone = False  # a task that runs now may have met the limit before that
+        while self._held_back:
+            self.retry_oldest()
+
+    def retry_oldest(self) -> None:
+        """Makes one task of the oldest iteration ready, to run alone. Two at once might never fit together."""
+        heappush(self._ready, heappop(self._held_back))
 
     def evict(self) -> int | None:
         """Starts the youngest iteration over that can be, so that all its values can be dropped; returns its number.
 
-        The oldest is never one, nor any with running tasks or with a serial stage begun, which must not run twice.
+        That is for when all is `stuck`. The oldest is never one, nor any with `serial_done`, which those before it
+        have too.
         """
-        for number in sorted(self._iterations, reverse=True)[:-1]:
-            iteration = self._iterations[number]
-            if iteration.running or iteration.started_serial or not self._has_progress(iteration):
-                continue
-            self._forget_tasks(number)
-            fresh = self._new_iteration(number, iteration.chunks)
-            self._iterations[number] = fresh
-            self._launch_all(fresh, self._held_back)
-            return number
-        return None
+        young = [each for each in list(self._iterations.values())[1:] if not (each.evicted or each.serial_done)]
+        if not young:
+            return None
+        number = young[-1].number
+        self._forget_tasks(number)
+        self._iterations[number] = fresh = self._new_iteration(number, young[-1].rows)
+        fresh.evicted = True
+        return number
 
     def deliverable(self) -> bool:
         """Whether the oldest iteration is complete."""
@@ -213,84 +239,62 @@ class Schedule:
         number = self._next_delivered
         del self._iterations[number]
         self._next_delivered += 1
+        oldest = self._iterations.get(self._next_delivered)
+        if oldest is not None and oldest.evicted:
+            oldest.evicted = False
+            self._launch(oldest, self._first)
         return number
 
-    def _chunks_of(self, rows: int) -> int:
-        return -(-rows // self._chunk)
-
-    def _new_iteration(self, number: int, chunks: int) -> _Iteration:
+    def _new_iteration(self, number: int, rows: int) -> _Iteration:
         missing = [len(stage.inputs) for stage in self._stages]
-        return _Iteration(number, chunks, missing, dict(self._users), unfinished=len(self._stages))
+        return _Iteration(number, rows, missing, [0] * len(missing), self._uses.copy(), len(missing))
 
-    def _set_rows(self, iteration: _Iteration, rows: int) -> None:
-        iteration.chunks = self._chunks_of(rows)
-        self._launch_all(iteration, self._ready)
+    def _launch(self, iteration: _Iteration, stages: Sequence[int]) -> None:
+        for stage in stages:
+            whole = self._stages[stage].batched or stage == self._reading
+            iteration.left[stage] = chunks = 1 if whole else -(-iteration.rows // self._chunk)
+            turns = self._turns.get(stage)
+            for chunk in range(chunks):
+                into = self._ready if turns is None or turns.next == (iteration.number, chunk) else turns.parked
+                heappush(into, Task(iteration.number, stage, chunk))
 
-    def _end_at(self, iteration: _Iteration) -> None:
-        self._exhausted = True
-        for number in [each for each in self._iterations if each >= iteration.number]:
-            self._forget_tasks(number)
-            del self._iterations[number]
-
-    def _launch_all(self, iteration: _Iteration, into: list[Task]) -> None:
-        """Launches the stages that wait for nothing."""
-        for stage, missing in enumerate(iteration.missing):
-            if missing == 0 and stage != self._reading:
-                self._launch(iteration, stage, into)
-
-    def _launch(self, iteration: _Iteration, stage: int, into: list[Task]) -> None:
-        shape = self._stages[stage]
-        chunks = 1 if shape.batched or stage == self._reading else iteration.chunks
-        iteration.left[stage] = chunks
-        for chunk in range(chunks):
-            task = Task(iteration.number, stage, chunk)
-            if shape.serial and self._turns[stage] != (iteration.number, chunk):
-                heappush(self._parked[stage], task)
-            else:
-                heappush(into, task)
-
-    def _pass_turn(self, task: Task) -> None:
-        if task.stage not in self._turns:
-            return
-        last = self._iterations[task.iteration].left[task.stage] == 1
-        turn = (task.iteration + 1, 0) if last else (task.iteration, task.chunk + 1)
-        self._turns[task.stage] = turn
-        parked = self._parked[task.stage]
-        if parked and (parked[0].iteration, parked[0].chunk) == turn:
-            heappush(self._ready, heappop(parked))
+    def _pass_turn(self, iteration: _Iteration, task: Task) -> None:
+        iteration.serial_done = True
+        turns = self._turns[task.stage]
+        last = iteration.left[task.stage] == 1
+        turns.next = (task.iteration + 1, 0) if last else (task.iteration, task.chunk + 1)
+        if turns.parked and (turns.parked[0].iteration, turns.parked[0].chunk) == turns.next:
+            heappush(self._ready, heappop(turns.parked))
 
     def _complete(self, iteration: _Iteration, stage: int) -> list[int]:
         iteration.unfinished -= 1
         shape = self._stages[stage]
-        for number, other in enumerate(self._stages):
-            gained = sum(value in shape.outputs for value in other.inputs)
-            if gained:
-                iteration.missing[number] -= gained
-                if iteration.missing[number] == 0:
-                    self._launch(iteration, number, self._ready)
-        return self._released(iteration, shape)
-
-    def _released(self, iteration: _Iteration, shape: StageShape) -> list[int]:
-        released = []
+        for value in shape.outputs:
+            for user in self._users[value]:
+                iteration.missing[user] -= 1
+                if iteration.missing[user] == 0:
+                    self._launch(iteration, (user,))
         for value in shape.inputs:
             iteration.uses[value] -= 1
-            if iteration.uses[value] == 0 and value not in self._delivered_values:
-                released.append(value)
-        return released
+        return [value for value in (*shape.inputs, *shape.outputs) if iteration.uses[value] == 0]
 
-    def _has_progress(self, iteration: _Iteration) -> bool:
-        return iteration.unfinished < len(self._stages)
+    def _end_at(self, number: int) -> None:
+        # The iterations from here on have nothing but the task that would have read their samples.
+        self._exhausted = True
+        for each in range(number, self._next_admitted):
+            self._forget_tasks(each)
+            self._iterations.pop(each, None)
 
     def _forget_tasks(self, number: int) -> None:
-        self._ready = sorted(task for task in self._ready if task.iteration != number)
-        self._held_back = [task for task in self._held_back if task.iteration != number]
-        for stage, tasks in self._parked.items():
-            self._parked[stage] = sorted(task for task in tasks if task.iteration != number)
+        for tasks in (self._ready, self._held_back, *(turns.parked for turns in self._turns.values())):
+            tasks[:] = [task for task in tasks if task.iteration != number]
+            heapify(tasks)
 
 
-def _users_of_values(stages: Sequence[StageShape]) -> dict[int, int]:
-    users = dict.fromkeys((value for stage in stages for value in stage.outputs), 0)
-    for stage in stages:
+def _users_of_values(stages: Sequence[StageShape]) -> dict[int, list[int]]:
+    """By value, the stages that use it, once a use."""
+    users: dict[int, list[int]] = {value: [] for stage in stages for value in stage.outputs}
+    for number, stage in enumerate(stages):
         for value in stage.inputs:
-            users[value] += 1
+            users[value].append(number)
     return users

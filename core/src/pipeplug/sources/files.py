@@ -6,10 +6,14 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from pipeplug.errors import ArgumentError, SourceError
 from pipeplug.source import Source
 from pipeplug.spec import TensorSpec
+
+# Without O_NONBLOCK a named pipe among the files would wait for ever for somebody who writes.
+_READ = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_BINARY", "O_NONBLOCK"))
 
 Found = tuple[tuple[str, ...], tuple[int, ...]]
 
@@ -27,10 +31,11 @@ class Files(Source):
     Args:
         root: a folder, a pattern such as `"data/**/*.jpg"`, or a list of paths.
         labels: a label a file, in the order of a list of paths.
-        extensions: endings of the files to take, such as `(".jpg", ".png")`; empty means all but hidden ones.
+        extensions: endings of the files to take, in any case, such as `(".jpg", ".png")`; empty means all. Hidden
+            files and folders, whose names begin with a dot, are left out either way.
 
     Raises:
-        SourceError: there is nothing at `root`, or no file in it.
+        SourceError: there is nothing at `root`, no file in it, or a folder that cannot be read.
     """
 
     root: str | Path | tuple[str | Path, ...]
@@ -39,6 +44,10 @@ class Files(Source):
 
     def check(self) -> None:
         super().check()
+        if self.extensions and isinstance(self.root, tuple):
+            raise ArgumentError(
+                "extensions choose from a folder or a pattern; a list of paths says itself what to take"
+            )
         if self.labels is None:
             return
         if not isinstance(self.root, tuple):
@@ -70,23 +79,35 @@ class Files(Source):
         raise SourceError(f"there is no folder {root} (in {os.getcwd()})")
 
     def _find_in_folder(self, root: str) -> Found:
-        with os.scandir(root) as entries:
-            classes = sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
+        classes = _classes(root)
         found = [(path, label) for label, name in enumerate(classes) for path in self._walk(os.path.join(root, name))]
         if not found:
             found = [(path, 0) for path in self._walk(root)]
         return tuple(path for path, _ in found), tuple(label for _, label in found)
 
     def _walk(self, folder: str) -> list[str]:
-        return sorted(
-            os.path.join(parent, name)
-            for parent, _, names in os.walk(folder, followlinks=True)
-            for name in names
-            if self._wanted(name)
-        )
+        found = []
+        for parent, folders, names in os.walk(folder, onerror=_refuse, followlinks=True):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            found += [os.path.join(parent, name) for name in names if self._wanted(name)]
+        return sorted(found)
 
     def _wanted(self, name: str) -> bool:
-        return not name.startswith(".") and (not self.extensions or name.lower().endswith(self.extensions))
+        endings = tuple(ending.lower() for ending in self.extensions)
+        return not name.startswith(".") and (not endings or name.lower().endswith(endings))
+
+
+def _classes(root: str) -> list[str]:
+    try:
+        with os.scandir(root) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
+    except OSError as error:
+        _refuse(error)
+
+
+def _refuse(error: OSError) -> NoReturn:
+    # Files of a folder that cannot be read would be missing from every epoch without a word.
+    raise SourceError(f"cannot read the folder {error.filename}: {error.strerror}") from error
 
 
 def _matching(pattern: str) -> Sequence[str]:
@@ -114,7 +135,7 @@ class FilesReader:
 
 def read_file(path: str) -> bytes:
     """The content of a file, by the fewest calls into the system."""
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
+    descriptor = os.open(path, _READ)
     try:
         size = os.fstat(descriptor).st_size
         content = os.read(descriptor, size)

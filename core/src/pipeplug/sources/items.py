@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pipeplug.errors import ArgumentError
@@ -38,6 +38,10 @@ class Items(Source):
         super().check()
         if not isinstance(self.items, (IndexedReader, Iterable)):
             raise ArgumentError(f"read.items takes something indexed or iterable, got {type(self.items).__name__}")
+        if isinstance(self.items, Mapping):
+            raise ArgumentError("read.items counts items from 0, which a dict does not; give list(items.values())")
+        if self.outputs < 1:
+            raise ArgumentError(f"outputs is at least 1, got {self.outputs}")
         if self.specs and len(self.specs) != self.outputs:
             raise ArgumentError(f"{len(self.specs)} specs for outputs={self.outputs}")
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from functools import lru_cache
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pipeplug import ArgumentError, Context, Operator, SpecError, TensorSpec
+from pipeplug import ArgumentError, Context, Operator, SpecError, Tensor, TensorSpec
 from pipeplug_image.limits import MAX_PIXELS
 
 if TYPE_CHECKING:
     from pipeplug import Array
-    from pipeplug_image.codecs.decode import Decoder
+    from pipeplug_image.codecs.decode import DecodeOptions, Decoder
 
 Mode = Literal["RGB", "gray", "RGBA", "unchanged"]
 Part = tuple[int, int, int, int]
@@ -66,4 +69,58 @@ class Decode(Operator):
 
     def shape(self, encoded: object) -> tuple[int, int, int]:
         """The shape of the decoded image, from its header."""
-        raise NotImplementedError
+        from pipeplug_image.codecs.probe import probe
+
+        header = probe(content(encoded))
+        header.check_size(self.max_pixels)
+        return options_of(self).shape(header)
+
+    def cpu(self, encoded: object, context: Context, *, state: Decoder) -> Any:
+        from pipeplug_image.codecs.probe import probe
+
+        data, options = content(encoded), options_of(self)
+        if self.truncated == "partial":
+            recovered = state.recover(data, options)
+            return {"image": recovered.pixels, "truncated": recovered.damage is not None}
+        header = probe(data)
+        header.check_size(self.max_pixels)
+        out = context.empty(TensorSpec(options.shape(header), options.dtype_of(header), "HWC"))
+        state.decode(data, options, header=header, out=out.numpy())
+        return out
+
+    def part(self, encoded: object, box: Part, state: Decoder) -> Array:
+        """A part of the decoded image, which the calling thread's next call overwrites.
+
+        Args:
+            encoded: as for the operator.
+            box: y, x, height and width, within the decoded image.
+            state: what `open` gave.
+        """
+        return state.decode_region(content(encoded), box, options_of(self), borrow=True)
+
+
+def content(encoded: object) -> bytes:
+    """Encoded data as bytes: as it is, from a buffer or a tensor of them, or from a file at a path."""
+    if isinstance(encoded, bytes):
+        return encoded
+    if isinstance(encoded, Tensor):
+        return encoded.numpy().tobytes()
+    if isinstance(encoded, str | PathLike):
+        return Path(encoded).read_bytes()
+    if isinstance(encoded, bytearray | memoryview):
+        return bytes(encoded)
+    raise SpecError(f"needs encoded bytes or a path, got {type(encoded).__name__}")
+
+
+@lru_cache(maxsize=64)
+def options_of(operator: Decode) -> DecodeOptions:
+    """How the codecs are to decode."""
+    from pipeplug_image.codecs.decode import DecodeOptions
+
+    return DecodeOptions(
+        mode=operator.mode,
+        dtype=operator.dtype,
+        orient=operator.orient,
+        reduce=operator.reduce,
+        max_pixels=operator.max_pixels,
+    )

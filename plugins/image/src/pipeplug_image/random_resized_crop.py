@@ -64,5 +64,5 @@ class RandomResizedCrop(Operator):
         from pipeplug_image.kernels.resample import resize
 
         out: Tensor = context.empty(TensorSpec((*self.size, part.shape[2]), part.dtype.name, "HWC"))
-        resize(part, self.size, self.interpolation, antialias=self.antialias, out=out.numpy())
+        resize(part, self.size, interpolation=self.interpolation, antialias=self.antialias, out=out.numpy())
         return out

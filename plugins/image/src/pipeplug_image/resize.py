@@ -61,5 +61,5 @@ class Resize(Operator):
 
         out: Tensor = context.empty(self.infer(image.spec))
         height, width, _ = out.shape
-        resize(image.numpy(), (height, width), self.interpolation, antialias=self.antialias, out=out.numpy())
+        resize(image.numpy(), (height, width), interpolation=self.interpolation, antialias=self.antialias, out=out.numpy())
         return out

@@ -1,0 +1,238 @@
+"""JPEG through TurboJPEG 3 (libjpeg-turbo), called with ctypes: whole pictures, parts, and reduced sizes.
+
+The library is optional. `find_library` says where one is; nothing else of the carrier is imported or run.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import threading
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+
+from pipeplug import DecodeError, StateError
+from pipeplug_image.codecs.exif import Box
+from pipeplug_image.codecs.header import Color, ImageHeader
+from pipeplug_image.codecs.picture import Picture
+from pipeplug_image.kernels.opencv import Array
+
+# Values of turbojpeg.h, version 3.
+_INIT_DECOMPRESS = 1
+_SUBSAMPLING, _WIDTH, _HEIGHT, _SCAN_LIMIT = 4, 5, 6, 13
+_PIXEL_FORMATS: dict[Color, int] = {"RGB": 0, "L": 6, "RGBA": 7, "CMYK": 11}
+_MCU_WIDTHS = (8, 16, 16, 8, 8, 32, 8)  # of 4:4:4, 4:2:2, 4:2:0, grey, 4:4:0, 4:1:1, 4:4:1
+_WARNING = 0
+
+_MAX_SCANS = 500
+"""A progressive file of a few kB can hold so many scans that decoding takes minutes; cameras write about ten."""
+
+_MARGIN = 1
+"""Pixels around a part that must be decoded so that smooth upsampling of its colours sees its neighbours."""
+
+# Bytes between the last pixel and the next marker do not touch the picture, nor does what only a note got wrong.
+# Before a restart marker they mean that pixels were lost.
+_HARMLESS = re.compile(
+    r"extraneous bytes before marker 0x(?!d[0-7])|unknown JFIF revision|Unknown Adobe color transform"
+)
+
+
+class _Region(ctypes.Structure):
+    _fields_ = (("x", ctypes.c_int), ("y", ctypes.c_int), ("w", ctypes.c_int), ("h", ctypes.c_int))
+
+
+class _Factor(ctypes.Structure):
+    _fields_ = (("num", ctypes.c_int), ("denom", ctypes.c_int))
+
+
+_WHOLE = _Region(0, 0, 0, 0)
+
+
+@cache
+def find_library() -> str | None:
+    """Where a shared library with TurboJPEG 3 is: in the wheel `pylibjxl`, else the system's; None if there is none."""
+    return next((path for path in _candidates() if _has_regions(path)), None)
+
+
+def _candidates() -> list[str]:
+    wheel = find_spec("pylibjxl")  # finds it without importing it
+    folders = wheel.submodule_search_locations or () if wheel is not None else ()
+    extensions = [str(path) for folder in folders for path in sorted(Path(folder).glob("_pylibjxl*.so"))]
+    return [*extensions, "libturbojpeg.so.0", "libturbojpeg.dylib"]
+
+
+def _has_regions(path: str) -> bool:
+    try:
+        library = ctypes.CDLL(path)
+    except OSError:
+        return False
+    return all(hasattr(library, name) for name in ("tj3Decompress8", "tj3SetCroppingRegion", "tj3GetErrorCode"))
+
+
+class _Library:
+    """The functions of the library. Those that take microseconds keep the GIL: giving it up would cost more."""
+
+    def __init__(self, path: str) -> None:
+        quick, slow = ctypes.PyDLL(path), ctypes.CDLL(path)
+        handle, number, size, data = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t, ctypes.c_char_p
+        self.init = _typed(quick.tj3Init, handle, number)
+        self.destroy = _typed(quick.tj3Destroy, None, handle)
+        self.get = _typed(quick.tj3Get, number, handle, number)
+        self.set = _typed(quick.tj3Set, number, handle, number, number)
+        self.scale = _typed(quick.tj3SetScalingFactor, number, handle, _Factor)
+        self.crop = _typed(quick.tj3SetCroppingRegion, number, handle, _Region)
+        self.error_code = _typed(quick.tj3GetErrorCode, number, handle)
+        self.error_text = _typed(quick.tj3GetErrorStr, data, handle)
+        self.read_header = _typed(quick.tj3DecompressHeader, number, handle, data, size)
+        self.decompress = _typed(slow.tj3Decompress8, number, handle, data, size, handle, number, number)
+
+
+def _typed(function: ctypes._NamedFuncPointer, result: object, *arguments: object) -> ctypes._NamedFuncPointer:
+    function.restype = result  # type: ignore[assignment]
+    function.argtypes = arguments  # type: ignore[assignment]
+    return function
+
+
+class TurboJpeg:
+    """Decodes JPEGs in any number of threads, with a decompressor and a buffer for each, until it is closed.
+
+    Threads may share it. `close` waits for nobody: call it when no thread decodes any more.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._library = _Library(path)
+        self._thread = threading.local()
+        self._lock = threading.Lock()
+        self._owned: list[_Decompressor] = []
+        self._closed = False
+
+    def __enter__(self) -> TurboJpeg:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Gives back the memory of all threads. Calling it again does nothing."""
+        with self._lock:
+            self._closed = True
+            while self._owned:
+                self._owned.pop().close()
+
+    def read(
+        self,
+        data: bytes,
+        header: ImageHeader,
+        color: Color,
+        *,
+        reduce: int = 1,
+        box: Box | None = None,
+        out: Array | None = None,
+        borrow: bool = False,
+    ) -> Picture:
+        """The stored picture, or the part `box` of it, without regard to orientation.
+
+        A part is exactly what the whole picture has there.
+
+        Args:
+            data: the file.
+            header: what `probe` made of it.
+            color: the channels wanted: "L", "RGB", "RGBA", or "CMYK" of a CMYK file, in the polarity stored.
+            reduce: 1, 2, 4 or 8; sizes are rounded up.
+            box: y, x, height and width of the part, within the reduced picture.
+            out: where the whole picture goes: rows may be apart, pixels may not.
+            borrow: whether the result may lie in memory that this thread's next call overwrites.
+
+        Raises:
+            DecodeError: the data is no JPEG that the library can decode. What is decoded with a mere warning is
+                returned with a complaint, unless the warning is harmless.
+        """
+        own = self._own()
+        own.start(data, header, reduce)
+        frame = own.crop(box, header.output_size(orient=False, reduce=reduce))
+        y, x, height, width = frame
+        shape = (height, width, 1 if color == "L" else len(color))
+        pixels = out if out is not None else own.buffer(shape) if borrow else np.empty(shape, np.uint8)
+        complaint = own.fill(data, pixels, _PIXEL_FORMATS[color])
+        if box is not None:
+            pixels = pixels[box[0] - y : box[0] - y + box[2], box[1] - x : box[1] - x + box[3]]
+        return Picture(pixels, complaint)
+
+    def _own(self) -> _Decompressor:
+        own: _Decompressor | None = getattr(self._thread, "own", None)
+        if own is None or self._closed:
+            own = self._thread.own = self._add()
+        return own
+
+    def _add(self) -> _Decompressor:
+        with self._lock:
+            if self._closed:
+                raise StateError("this JPEG decoder is closed; decode within its `with` block")
+            self._owned.append(_Decompressor(self._library))
+            return self._owned[-1]
+
+
+class _Decompressor:
+    """A handle of the library, which one thread uses, and a buffer that grows."""
+
+    def __init__(self, library: _Library) -> None:
+        self._library = library
+        self._handle = library.init(_INIT_DECOMPRESS)
+        if not self._handle:
+            raise MemoryError("TurboJPEG could not make a decompressor")
+        self._buffer = np.empty(0, np.uint8)
+        library.set(self._handle, _SCAN_LIMIT, _MAX_SCANS)
+
+    def close(self) -> None:
+        self._library.destroy(self._handle)
+        self._handle = None
+        self._buffer = np.empty(0, np.uint8)
+
+    def buffer(self, shape: tuple[int, int, int]) -> Array:
+        size = shape[0] * shape[1] * shape[2]
+        if size > self._buffer.size:
+            self._buffer = np.empty(size, np.uint8)
+        return self._buffer[:size].reshape(shape)
+
+    def start(self, data: bytes, header: ImageHeader, reduce: int) -> None:
+        library, handle = self._library, self._handle
+        if library.read_header(handle, data, len(data)) and library.error_code(handle) != _WARNING:
+            raise self._error()
+        size = library.get(handle, _HEIGHT), library.get(handle, _WIDTH)
+        if size != (header.height, header.width):  # or the library would write past the buffer
+            raise DecodeError(f"JPEG is broken: it says {header.height} x {header.width} and {size[0]} x {size[1]}")
+        library.scale(handle, _Factor(1, reduce))
+        library.crop(handle, _WHOLE)
+
+    def crop(self, box: Box | None, size: tuple[int, int]) -> Box:
+        """Limits decoding to a box and what lies around it, if that is possible; what will be decoded."""
+        subsampling = self._library.get(self._handle, _SUBSAMPLING)
+        if box is None or not 0 <= subsampling < len(_MCU_WIDTHS):
+            return (0, 0, *size)
+        # The library aligns to blocks of the size they have when not reduced, at worst: a divisor of every alignment.
+        align = _MCU_WIDTHS[subsampling]
+        top, bottom = max(0, box[0] - _MARGIN), min(size[0], box[0] + box[2] + _MARGIN)
+        left, right = max(0, box[1] - _MARGIN) // align * align, min(size[1], box[1] + box[3] + _MARGIN)
+        region = _Region(left, top, right - left, bottom - top)
+        if self._library.crop(self._handle, region):
+            raise self._error()
+        return top, left, bottom - top, right - left
+
+    def fill(self, data: bytes, pixels: Array, pixel_format: int) -> str | None:
+        address = pixels.__array_interface__["data"][0]
+        if not self._library.decompress(self._handle, data, len(data), address, pixels.strides[0], pixel_format):
+            return None
+        if self._library.error_code(self._handle) != _WARNING:
+            raise self._error()
+        text = self._text()
+        return None if _HARMLESS.search(text) else text
+
+    def _error(self) -> DecodeError:
+        return DecodeError(f"JPEG is broken: {self._text()}")
+
+    def _text(self) -> str:
+        return str(self._library.error_text(self._handle).decode("ascii", "replace"))

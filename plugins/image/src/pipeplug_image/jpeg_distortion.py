@@ -1,0 +1,48 @@
+"""`image.jpeg_distortion`."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+from pipeplug import ArgumentError, Context, Operator, PerSample, Tensor, TensorSpec
+from pipeplug_image.pictures import picture
+
+if TYPE_CHECKING:
+    from pipeplug_image.codecs.decode import Decoder
+
+
+class JpegDistortion(Operator):
+    """Put the artefacts of JPEG compression into an image: it is encoded and decoded again.
+
+    Colours are subsampled 4:2:0, as most software does.
+
+    Inputs: image (height, width, 1 or 3), uint8.
+    Outputs: image of the same spec.
+
+    Args:
+        quality: 1 (worst) to 100, by the scale of the Independent JPEG Group.
+    """
+
+    quality: PerSample[int]
+
+    def check(self) -> None:
+        if isinstance(self.quality, int) and not 1 <= self.quality <= 100:
+            raise ArgumentError(f"quality is 1 to 100, got {self.quality}")
+
+    def infer(self, image: TensorSpec) -> TensorSpec:
+        return picture(image, dtypes=("uint8",))
+
+    def open(self) -> AbstractContextManager[Decoder]:
+        from pipeplug_image.codecs.decode import Decoder
+
+        return Decoder()
+
+    def cpu(self, image: Tensor, context: Context, *, quality: int, state: Decoder) -> Tensor:
+        from pipeplug_image.codecs.decode import DecodeOptions
+        from pipeplug_image.codecs.encode import encode_jpeg
+
+        out: Tensor = context.empty(self.infer(image.spec))
+        mode = "gray" if image.shape[2] == 1 else "RGB"
+        state.decode(encode_jpeg(image.numpy(), int(quality)), DecodeOptions(mode=mode), out=out.numpy())
+        return out
