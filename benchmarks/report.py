@@ -62,6 +62,7 @@ def figure_fields(figure: Figure) -> dict[str, object]:
         "ratio": {peer: _rounded(ratio) for peer, ratio in figure.ratios.items()},
         "left_out": dict(figure.left_out),
         "better": figure.measurement.better,
+        "medians": {title: _rounded(median(values)) for title, values in figure.turns.items()},
         "turns": {title: [_rounded(value) for value in values] for title, values in figure.turns.items()},
     }
 

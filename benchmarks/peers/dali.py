@@ -20,13 +20,19 @@ SETTINGS: Mapping[str, tuple[bool, Mapping[str, Any]]] = {
 }
 """Whether cropping is part of decoding, and options of the pipeline."""
 
+DEFAULT = "crop while decoding, dynamic"
+
 
 def image_train(paths: Sequence[str], threads: int, antialias: bool) -> list[Side]:
-    """The sides of `image_train`."""
-    return [
+    """The sides of `image_train`. One of them antialiases in any case, which is what DALI does unless it is told."""
+    sides = [
         Side("dali", partial(_open_train, paths, threads, antialias, fused, options), setting)
         for setting, (fused, options) in SETTINGS.items()
     ]
+    if not antialias:
+        fused, options = SETTINGS[DEFAULT]
+        sides.append(Side("dali", partial(_open_train, paths, threads, True, fused, options), f"{DEFAULT}, antialias"))
+    return sides
 
 
 @contextmanager

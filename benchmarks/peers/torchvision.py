@@ -47,7 +47,7 @@ def _transform(antialias: bool, pillow: bool) -> Callable[[Any], Any]:
     from torchvision.transforms import v2
 
     steps = [
-        v2.RandomResizedCrop((SIZE, SIZE), scale=AREAS, ratio=RATIOS, antialias=antialias),
+        v2.RandomResizedCrop((SIZE, SIZE), scale=AREAS, ratio=RATIOS, antialias=antialias or pillow),
         v2.RandomHorizontalFlip(FLIP),
         *([v2.PILToTensor()] if pillow else []),
         v2.ToDtype(torch.float32),

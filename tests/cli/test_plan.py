@@ -12,7 +12,9 @@ def test_the_plan_as_text(folder: Path, capsys: pytest.CaptureFixture):
     assert err == ""
     assert out.startswith("photos.py:train: batches of 4, 2 threads, device cpu, seed 5\n\nWhat the function says\n")
     assert re.search(r"\n  read\.arrays\(arrays=<float32 array \(10, 2\)>, shuffle=True\) +photos\.py:\d+\n", out)
-    assert "-> map.double  ? (…)  1 use: output 'row'  not built in place: shape and dtype unknown" in out
+    assert (
+        "-> map.double  ? (…)  not built in place: shape and dtype unknown before it runs  1 use: output 'row'" in out
+    )
 
 
 def test_the_plan_as_a_flowchart(folder: Path, capsys: pytest.CaptureFixture):

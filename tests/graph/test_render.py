@@ -118,25 +118,26 @@ def test_a_whole_plan_as_text():
         "  Flip(Crop, probability=0.25)  test_render.py:7\n"
         "  returns image: Flip, label: Read[1]\n"
         "\n"
-        "What runs, in 4 stages\n"
+        "What runs, in 4 stages (-> a value that leaves one, as a batch)\n"
         "  1. each sample through 3 operators in one pass, samples in parallel, on cpu\n"
         "     Read\n"
         "     Decode\n"
         "     Decode.shape  the shape of Decode, from the header of its input\n"
-        "     -> Read[1]       int64 ()             1 use: output 'label'  batch built in place\n"
-        "     -> Decode        uint8 (?, ?, 3) HWC  1 use: Crop            "
-        "not built in place: H, W unknown before it runs\n"
-        "     -> Decode.shape  int64 (3)            1 use: Crop.draw       batch built in place\n"
+        "     -> Read[1]       int64 ()             batch built in place"
+        "                             1 use: output 'label'\n"
+        "     -> Decode        uint8 (?, ?, 3) HWC  not built in place: H, W unknown before it runs  1 use: Crop\n"
+        "     -> Decode.shape  int64 (3)            batch built in place"
+        "                             1 use: Crop.draw\n"
         "  2. the whole batch in one call, on cpu\n"
         "     Crop.draw  random numbers: box; for the shape of Decode, from the header of its input\n"
-        "     -> Crop.draw  a row a sample  1 use: Crop\n"
+        "     -> Crop.draw  numbers  a row a sample  1 use: Crop\n"
         "  3. the whole batch in one call, on cpu\n"
         "     Flip.draw  random numbers: flipped; no shapes needed\n"
-        "     -> Flip.draw  a row a sample  1 use: Flip\n"
+        "     -> Flip.draw  numbers  a row a sample  1 use: Flip\n"
         "  4. each sample through 2 operators in one pass, samples in parallel, on cpu\n"
         "     Crop\n"
         "     Flip\n"
-        "     -> Flip  uint8 (8, 6, 3) HWC  1 use: output 'image'  batch built in place\n"
+        "     -> Flip  uint8 (8, 6, 3) HWC  batch built in place  1 use: output 'image'\n"
         "\n"
         "No value is copied between devices.\n"
         "No plugin rewrote anything: the operators run as the function says.\n"
@@ -199,7 +200,7 @@ class TestWhatRuns:
             return map_values(list, one, batch=True), map_values(list, one, batch=True, parallel=False)
 
         text = text_of(manners)
-        assert "What runs, in 4 stages\n" in text
+        assert "What runs, in 4 stages (" in text
         assert "  1. sample by sample, samples in parallel, on cpu\n     Read\n" in text
         assert "  2. sample by sample, one at a time and in order, on cpu\n     map.float\n" in text
         assert "  3. the whole batch in one call, on cpu\n     map.list\n" in text
@@ -208,7 +209,7 @@ class TestWhatRuns:
         assert "batch as the kernel gives it" in text
 
     def test_one_stage(self):
-        assert "What runs, in 1 stage\n" in text_of(lambda: Read()()[1])
+        assert "What runs, in 1 stage (" in text_of(lambda: Read()()[1])
 
     @pytest.mark.parametrize(
         ("spec", "why"),
@@ -225,7 +226,7 @@ class TestWhatRuns:
     )
     def test_why_a_batch_is_built_in_place_or_not(self, spec: TensorSpec, why: str):
         text = text_of(lambda: {"x": Load(spec=spec)(Read()()[0])})
-        assert f"-> Load  {spec}  1 use: output 'x'  {why}\n" in text
+        assert f"-> Load  {spec}  {why}  1 use: output 'x'\n" in text
 
     def test_many_uses_are_counted(self):
         def many() -> object:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from random import Random
 
 import pytest
@@ -74,9 +76,10 @@ class Model:
         self.begin(number)
         assert len(self.done) == self.schedule.in_flight <= self.epoch.prefetch
         assert not self.evicted, "one that follows an evicted iteration might need its turn"
+        assert not self.held_back, "memory is short"
 
     def start(self):
-        expected = next((found for each in sorted(self.done) if (found := self.startable(each))), [])
+        expected: list[Task] = next((found for each in sorted(self.done) if (found := self.startable(each))), [])
         assert self.schedule.has_ready == bool(expected)
         task = self.schedule.start()
         assert task == min(expected, default=None)
@@ -262,7 +265,7 @@ class Play:
 
     def actions(self):
         model = self.model
-        found = [lambda task=task: self.go_on(task) for task in sorted(model.running)]
+        found: list[Callable[[], None]] = [partial(self.go_on, task) for task in sorted(model.running)]
         if len(model.running) < self.threads and (model.schedule.may_admit() or model.schedule.has_ready):
             found.append(self.serve)
         if not self.waits:

@@ -41,7 +41,9 @@ def describe(cls: type[Operator]) -> Description:
     doc = inspect.cleandoc(cls.__doc__ or "")
     arguments = tuple(_describe_field(cls, item) for item in fields_of(cls))
     kernel = next(iter(cls.kernels.values()), None)
-    inputs = tuple(("*" if kernel and kernel.variadic else "") + name for name in (kernel.inputs if kernel else ()))
+    inputs = kernel.inputs if kernel else ()
+    if kernel and kernel.variadic:
+        inputs = (*inputs[:-1], f"*{inputs[-1]}")
     parameters = [*inputs, *(["*"] if arguments and not (kernel and kernel.variadic) else [])]
     parameters += [f"{each.name}: {each.type}" + (f" = {each.default}" if each.default else "") for each in arguments]
     return Description(

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from functools import cache
 from typing import (
     Annotated,
@@ -26,7 +26,7 @@ from typing import (
     get_type_hints,
 )
 
-from pipeplug.arguments import convert, type_name
+from pipeplug.arguments import convert
 from pipeplug.errors import ArgumentError, DeclarationError, GraphError
 from pipeplug.signature import STATE, Kernel, check_keywords, declaration_place, read_kernels, user_location
 from pipeplug.spec import TensorSpec
@@ -162,10 +162,12 @@ class Operator:
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        doc = cls.__doc__
         try:
             dataclass(frozen=True, kw_only=True)(cls)
         except (TypeError, ValueError) as error:
             raise DeclarationError(f"{declaration_place(cls)}: {error}") from error
+        cls.__doc__ = doc  # a dataclass without one gets its signature
         cls.registered_name = vars(cls).get("registered_name", "")  # a subclass is another operator than its base
         cls.kernels = read_kernels(cls)
         if cls.kernels and not hasattr(cls, "infer"):
@@ -285,23 +287,6 @@ def shapes_drawn_from(cls: type[Operator]) -> tuple[int, ...]:
             f"but the kernel's inputs are {', '.join(inputs) or 'none'}"
         )
     return tuple(inputs.index(name) for name in wanted)
-
-
-def bind(cls: type[Operator], name: str, arguments: Mapping[str, Any]) -> Operator:
-    """The operator with these arguments.
-
-    Raises ArgumentError for an unknown, a missing, or an ill-typed argument, naming the operator.
-    """
-    known = field_types(cls)
-    if unknown := [each for each in arguments if each not in known]:
-        raise ArgumentError(f"{name} has no argument {unknown[0]!r}; it has {', '.join(known) or 'none'}")
-    required = [item.name for item in fields_of(cls) if item.default is MISSING and item.default_factory is MISSING]
-    if missing := [each for each in required if each not in arguments]:
-        raise ArgumentError(f"{name} needs the argument {missing[0]}: {type_name(known[missing[0]])}")
-    try:
-        return cls(**arguments)
-    except ArgumentError as error:
-        raise ArgumentError(f"{name}: {error}") from None
 
 
 def _varies(value: object) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import MISSING
 from typing import Any
 
+from pipeplug.arguments import type_name
 from pipeplug.description import describe
-from pipeplug.errors import DeclarationError, UnknownOperatorError
+from pipeplug.errors import ArgumentError, DeclarationError, UnknownOperatorError
 from pipeplug.mapping import map_values
-from pipeplug.operator import Call, Operator, bind, current_caller, field_types
+from pipeplug.operator import Call, Operator, current_caller, field_types, fields_of
 from pipeplug.plugins.registry import FIRST_PARTY, OperatorRegistry, default_registry
 from pipeplug.signature import declaration_place
 from pipeplug.source import Source, positional_arguments
@@ -111,6 +113,24 @@ class Operators:
 def _exactly(value: object) -> object:
     """What tells an argument from others that equal it: 1, 1.0 and True are three."""
     return tuple([_exactly(each) for each in value]) if type(value) is tuple else (type(value), value)
+
+
+def bind(cls: type[Operator], name: str, arguments: Mapping[str, Any]) -> Operator:
+    """The operator with these arguments.
+
+    Raises ArgumentError for an unknown, a missing, or an ill-typed argument, naming the operator.
+    """
+    known = field_types(cls)
+    if unknown := [each for each in arguments if each not in known]:
+        raise ArgumentError(f"{name} has no argument {unknown[0]!r}; it has {', '.join(known) or 'none'}")
+    required = [item.name for item in fields_of(cls) if item.default is MISSING and item.default_factory is MISSING]
+    if missing := [each for each in required if each not in arguments]:
+        raise ArgumentError(f"{name} needs the argument {missing[0]}: {type_name(known[missing[0]])}")
+    try:
+        return cls(**arguments)
+    except ArgumentError as error:
+        message = str(error)
+        raise ArgumentError(message if message.startswith(name) else f"{name}: {message}") from None
 
 
 def _explain_unknown(registry: OperatorRegistry, namespace: str) -> str:

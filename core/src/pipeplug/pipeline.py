@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import GEN_CLOSED, getgeneratorstate
 from types import TracebackType
 from typing import Any, Generic, ParamSpec, Self, Unpack
 
@@ -15,10 +16,11 @@ from pipeplug.graph.trace import trace
 from pipeplug.options import OptionChanges, OtherOptions, PipelineOptions
 from pipeplug.plugins.rewrites import rewrite_for
 from pipeplug.runtime.debugging import run_positions
-from pipeplug.runtime.epoch import Epoch, IndexedSampling, RunOptions, Sampling, SerialSampling
+from pipeplug.runtime.epoch import Epoch, RunOptions
 from pipeplug.runtime.fingerprint import fingerprint
 from pipeplug.runtime.order import Order, Partition, epoch_order
 from pipeplug.runtime.outputs import Outputs
+from pipeplug.runtime.sampling import IndexedSampling, Sampling, SerialSampling
 from pipeplug.runtime.session import Session
 from pipeplug.runtime.statistics import MemoryUse, Statistics
 from pipeplug.source import IndexedReader, Reader, Source
@@ -91,6 +93,7 @@ class Pipeline:
         self._session: Session | None = None
         self._running: weakref.ref[Generator[Outputs, None, None]] | None = None
         self._fingerprint: str | None = None
+        self._spent = False
         self._next_epoch = 0
         self._start = 0
         self._progress = (0, 0)
@@ -120,7 +123,8 @@ class Pipeline:
 
     def __iter__(self) -> Iterator[Outputs]:
         session = self._opened()
-        if self._running is not None and self._running() is not None:
+        running = self._running() if self._running else None
+        if running is not None and getgeneratorstate(running) != GEN_CLOSED:
             raise StateError("an epoch of this pipeline is running; leave its loop, or close its iterator, first")
         batches = self._run(session)
         self._running = weakref.ref(batches)
@@ -155,10 +159,18 @@ class Pipeline:
         if isinstance(self._reader, IndexedReader):
             order = self._order(number)
             return None, IndexedSampling(order, self._partition(order, start))
+        return self._items(), SerialSampling(start, self.options.batch_size)
+
+    def _items(self) -> Iterator[object]:
+        assert not isinstance(self._reader, IndexedReader)
+        if self._spent:
+            raise StateError(
+                f"{type(self._reader).__name__} can be iterated once and has been; give the source an object whose "
+                "__iter__ begins anew for another epoch"
+            )
         items = iter(self._reader)
-        for _ in zip(range(start), items, strict=False):
-            pass
-        return items, SerialSampling(start, self.options.batch_size)
+        self._spent = items is self._reader
+        return items
 
     def _order(self, epoch: int) -> Order:
         assert isinstance(self._reader, IndexedReader)
@@ -188,7 +200,15 @@ class Pipeline:
         if not isinstance(self._reader, IndexedReader):
             raise ArgumentError("samples() needs a source with a length; this one is read from start to end")
         plan = make_plan(self.plan.traced, self.options.device, rewrite=None)
-        return run_positions(plan, self._reader, self._order(epoch), positions, epoch=epoch, seed=self.options.seed)
+        return run_positions(
+            plan,
+            self._reader,
+            self._order(epoch),
+            positions,
+            epoch=epoch,
+            seed=self.options.seed,
+            lent=self._session is not None,
+        )
 
     def state(self) -> PipelineState:
         """Where the run stands: after the last batch that the loop received."""

@@ -187,7 +187,7 @@ class Batch(Sequence[Any]):
             return self
         padded = np.full((len(self), *target), fill, self.dtype)
         for row, array in enumerate(self.list()):
-            padded[row][tuple(slice(size) for size in array.shape)] = array
+            padded[row, ...][tuple(slice(size) for size in array.shape)] = array
         return Batch.equal(padded, self.layout)
 
     def _largest(self) -> tuple[int, ...]:
@@ -217,7 +217,7 @@ class Batch(Sequence[Any]):
     def __getitem__(self, row: Any) -> Any:
         if isinstance(row, slice):
             return Batch(self._array[row] if self._array is not None else None, self._items[row], self.layout)
-        return self._items[row] if self._array is None else Tensor(self._array[row], self.layout)
+        return self._items[row] if self._array is None else Tensor(self._array[row, ...], self.layout)
 
     def __iter__(self) -> Iterator[Any]:
         return (self[row] for row in range(len(self)))

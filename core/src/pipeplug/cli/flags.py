@@ -188,8 +188,8 @@ def _literally(text: str) -> str:
 class FunctionFlags:
     """The flags of a pipeline function's parameters.
 
-    A parameter that is called like a flag of any command has the function's name before its own. One of a type that cannot be
-    written on the command line has no flag and keeps its default.
+    A parameter that is called like a flag of any command has the function's name before its own. One of a type that
+    cannot be written on the command line has no flag and keeps its default.
     """
 
     def __init__(self, function: Callable[..., object], name: str) -> None:

@@ -15,7 +15,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn
 
-import pipeplug
 from pipeplug.cli import complain
 from pipeplug.cli.flags import FunctionFlags, add_option_flags, changed_options
 from pipeplug.errors import ArgumentError, PipeplugError
@@ -139,7 +138,6 @@ def _stop(message: str) -> NoReturn:
 @contextmanager
 def _loaded(path: Path) -> Iterator[types.ModuleType]:
     """Runs a file as Python runs a script, but under another name than `__main__`, and without writing byte code."""
-    _restore_public_names()
     module = types.ModuleType(MODULE)
     module.__file__ = str(path)
     sys.path.insert(0, str(path.parent))
@@ -152,14 +150,6 @@ def _loaded(path: Path) -> Iterator[types.ModuleType]:
         del sys.modules[MODULE]
         if str(path.parent) in sys.path:
             sys.path.remove(str(path.parent))
-
-
-def _restore_public_names() -> None:
-    """Importing a submodule binds its name in the package, where `pipeline` and `ops` are public names instead."""
-    for name in ("ops", "pipeline"):
-        value = getattr(pipeplug, name)
-        if isinstance(value, types.ModuleType):
-            setattr(pipeplug, name, getattr(value, name))
 
 
 @contextmanager

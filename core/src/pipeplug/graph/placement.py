@@ -44,7 +44,7 @@ def _device(node: Node, placed: dict[str, Node], device: str) -> str:
 def _with_kernel(node: Node, device: str) -> str:
     if kind_of(device) in node.operator.kernels:
         return device
-    devices = ", ".join(node.operator.kernels)
+    devices = ", ".join(node.operator.kernels) or "nothing"
     raise GraphError(f"{node.name} at {node.location} has no kernel for {device}, only for: {devices}")
 
 

@@ -21,12 +21,17 @@ DERIVED = (Draw, Peek, InferShape, ShapeOf)
 LONGEST = 48
 """Letters of one argument; what is longer is cut."""
 
+WIDEST = 88
+"""Letters of a cell beside which others are aligned; what follows a longer one stands out of line."""
+
 
 def as_text(plan: Plan) -> str:
     """What the function says, what runs, and what became of the one in the other, for a terminal."""
     count = len(plan.stages)
     parts = ["What the function says", *_function(plan.traced), ""]
-    parts.append(f"What runs, in {count} {'stage' if count == 1 else 'stages'}")
+    parts.append(
+        f"What runs, in {count} {'stage' if count == 1 else 'stages'} (-> a value that leaves one, as a batch)"
+    )
     for number, stage in enumerate(plan.stages, 1):
         parts += _stage(plan.graph, stage, number)
     parts += ["", *_copies(plan.graph), *_rewrites(plan)]
@@ -153,9 +158,9 @@ def shape_origin(node: Node) -> str:
 
 def _value(graph: Graph, stage: Stage, ref: Ref) -> tuple[str, ...]:
     spec = graph.spec(ref)
-    is_draw = isinstance(graph.producer(ref).operator, Draw)
-    kind = "a row a sample" if is_draw else str(spec)
-    return f"-> {ref}", kind, _uses(graph, ref), "" if is_draw else _building(stage, spec)
+    if isinstance(graph.producer(ref).operator, Draw):
+        return f"-> {ref}", "numbers", "a row a sample", _uses(graph, ref)
+    return f"-> {ref}", str(spec), _building(stage, spec), _uses(graph, ref)
 
 
 def _uses(graph: Graph, ref: Ref) -> str:
@@ -215,7 +220,8 @@ def _replaced_nodes(plan: Plan) -> list[str]:
 
 def _columns(rows: Iterable[Sequence[str]], indent: int = 2) -> Iterator[str]:
     table = [tuple(row) for row in rows]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    lengths = (map(len, column) for column in zip(*table, strict=True))
+    widths = [max((each for each in column if each <= WIDEST), default=0) for column in lengths]
     for row in table:
         cells = [f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)]
         yield f"{' ' * indent}{'  '.join(cells)}".rstrip()

@@ -41,7 +41,7 @@ class SampleContext:
             if column is None or column.shape != shape or column.dtype != spec.dtype or self.handed[output] is not None:
                 continue
             assert column.array is not None
-            tensor = self.handed[output] = Tensor(column.array[self._row], spec.layout)
+            tensor = self.handed[output] = Tensor(column.array[self._row, ...], spec.layout)
             return tensor
         return Tensor(self._empty(spec.known_shape(), spec.dtype or ""), spec.layout)
 

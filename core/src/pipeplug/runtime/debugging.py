@@ -18,18 +18,21 @@ from pipeplug.source import Reader, origin_of
 
 
 def run_positions(
-    plan: Plan, reader: Reader, order: Order, positions: Sequence[int], *, epoch: int, seed: int
+    plan: Plan, reader: Reader, order: Order, positions: Sequence[int], *, epoch: int, seed: int, lent: bool
 ) -> Outputs:
-    """The samples at `positions` of an epoch; raises the first failure, chained to what caused it."""
+    """The samples at `positions` of an epoch; raises the first failure, chained to what caused it.
+
+    `lent` says that the reader, if it has to be entered, has been.
+    """
     if outside := [position for position in positions if not 0 <= position < len(order)]:
         raise ArgumentError(f"position {outside[0]} is outside of the epoch's {len(order)} samples")
     where = np.asarray(positions, np.int64)
     indices = np.asarray([order[int(position)] for position in positions], np.int64)
     iteration = Iteration(0, epoch, Rows(where, indices), lambda index: origin_of(reader, index), keep_frames=True)
-    with Session(plan, reader, seed=seed, memory_limit=None) as session:
+    with Session(plan, reader, seed=seed, memory_limit=None, lent=lent) as session:
         for stage, program in zip(plan.stages, session.programs, strict=True):
             if stage.batched:
-                run_batch(program.steps[0], iteration, session.memory.empty, Timings(), seed, stage.device)
+                run_batch(program, iteration, session.memory.empty, Timings(), seed, stage.device)
             else:
                 rows = range(len(where))
                 run_samples(program, iteration, rows, session.memory.empty, Timings(), lambda: False, stage.device)

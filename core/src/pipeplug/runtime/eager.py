@@ -15,15 +15,16 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from pipeplug.errors import ArgumentError, DeclarationError, GraphError, SpecError
+from pipeplug.errors import ArgumentError, GraphError, SpecError
 from pipeplug.graph.derived import draw_arguments
 from pipeplug.graph.graph import Node
 from pipeplug.graph.inference import infer_call
 from pipeplug.graph.placement import check_device
 from pipeplug.operator import Call, Operator, calling, shapes_drawn_from
 from pipeplug.runtime.context import BatchContext, SampleContext
-from pipeplug.runtime.invoke import constants_of, outputs_of, whole_constants, wrap
-from pipeplug.runtime.iteration import Column, Iteration, Rows
+from pipeplug.runtime.invoke import outputs_of, whole_constants, wrap
+from pipeplug.runtime.iteration import Column, Iteration, Rows, check_value
+from pipeplug.runtime.program import constants_of
 from pipeplug.runtime.randomness import Draws, check_seed, key_hash
 from pipeplug.runtime.session import open_operator
 from pipeplug.signature import STATE, user_location
@@ -140,6 +141,8 @@ def _run(
     call: Call, prepared: _Prepared, inputs: Sequence[Any], random: Random, constants: Mapping[str, object]
 ) -> list[Any]:
     length = _batch_length(inputs)
+    if length == 0:
+        return [Column.unfilled(spec, 0, np.empty).batch((), np.empty) for spec in prepared.node.specs]
     keywords: dict[str, Any] = {}
     if call.per_sample or prepared.draws:
         rows = 1 if length is None else length
@@ -233,12 +236,10 @@ def _run_sample(prepared: _Prepared, inputs: Sequence[Any], keywords: Mapping[st
 
 def _checked(value: Any, spec: TensorSpec) -> Any:
     """A result as a Tensor or an object; DeclarationError when it is not what `infer` says."""
-    if not spec.is_static:
-        return wrap(value, spec.layout)
-    if not isinstance(value, Tensor):
-        value = Tensor(np.asarray(value, spec.dtype if isinstance(value, Number) else None), spec.layout)
-    if value.shape != spec.shape or value.numpy().dtype != spec.dtype:
-        raise DeclarationError(f"infer says {spec.dtype} {spec.shape}, but the kernel gave {value.dtype} {value.shape}")
+    if spec.is_static and not isinstance(value, Tensor):
+        value = np.asarray(value, spec.dtype if isinstance(value, Number) else None)
+    value = wrap(value, spec.layout)
+    check_value(spec, value)
     return value
 
 

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
-from itertools import islice
-from time import perf_counter
-from typing import Any, Literal, Protocol, TypeAlias
+from time import perf_counter, perf_counter_ns
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from pipeplug.errors import SampleFailed, SourceError, TooManyFailuresError
-from pipeplug.graph.graph import Ref
+from pipeplug.errors import DeclarationError, MemoryLimitError, SampleFailed, SpecError, TooManyFailuresError
+from pipeplug.graph.graph import Node, Ref
+from pipeplug.memory.pool import block_size
+from pipeplug.memory.units import format_bytes
 from pipeplug.runtime.executor import Executor
-from pipeplug.runtime.invoke import outputs_of, run_batch, run_samples, wrap
-from pipeplug.runtime.iteration import Iteration, Rows
-from pipeplug.runtime.order import LastBatch, Order, Partition
+from pipeplug.runtime.invoke import outputs_of, run_batch, run_samples
+from pipeplug.runtime.iteration import Iteration, Rows, as_input, check_value, forget_frames
+from pipeplug.runtime.order import LastBatch
 from pipeplug.runtime.outputs import Outputs
+from pipeplug.runtime.reading import ItemReading
+from pipeplug.runtime.sampling import Sampling
 from pipeplug.runtime.schedule import Schedule, StageShape, Task
 from pipeplug.runtime.session import Session
 from pipeplug.runtime.statistics import Timings
 from pipeplug.source import Source, origin_of
+from pipeplug.tensor import Batch
 
 OnError: TypeAlias = Literal["raise", "skip", "replace"]
 
@@ -46,51 +50,6 @@ class RunOptions:
     max_failures: int | None
 
 
-class Sampling(Protocol):
-    """Which samples an iteration has."""
-
-    def rows(self, iteration: int) -> Rows | None:
-        """The samples of an iteration; None when they are known only once they are read, no rows after the last."""
-
-    def delivered(self, iteration: int) -> int:
-        """Positions that all ranks have delivered once this iteration is."""
-
-
-class IndexedSampling:
-    """The samples of an indexed source, in the epoch's order."""
-
-    def __init__(self, order: Order, partition: Partition) -> None:
-        self._order = order
-        self._partition = partition
-
-    def rows(self, iteration: int) -> Rows:
-        if iteration >= len(self._partition):
-            return Rows(np.empty(0, np.int64), np.empty(0, np.int64))
-        positions = np.asarray(self._partition.positions(iteration), np.int64)
-        padding = self._partition.padding(iteration)
-        positions = np.concatenate([positions, np.full(padding, self._partition.length - 1)])
-        order = self._order
-        indices = positions if isinstance(order, range) else order[positions]
-        return Rows(positions, indices, padding)
-
-    def delivered(self, iteration: int) -> int:
-        return self._partition.delivered(iteration)
-
-
-class SerialSampling:
-    """The samples of an iterable, as they come."""
-
-    def __init__(self, start: int, batch_size: int) -> None:
-        self._start = start
-        self._batch_size = batch_size
-
-    def rows(self, iteration: int) -> None:
-        return None
-
-    def delivered(self, iteration: int) -> int:
-        return self._start + (iteration + 1) * self._batch_size
-
-
 class Epoch:
     """The work of one epoch, which an executor's threads call, and the iterator over its batches."""
 
@@ -108,8 +67,7 @@ class Epoch:
         self._options = options
         self._number = number
         self._sampling = sampling
-        self._items = items
-        self._next_position = start
+        self._reading = self._item_reading(items, start) if items is not None else None
         self._iterations: dict[int, Iteration] = {}
         self._failures = 0
         self._cancelled = False
@@ -123,19 +81,43 @@ class Epoch:
 
         `on_delivered` is told, before each batch, how many positions all ranks have delivered with it.
         """
-        with Executor(self._schedule(), self, self._options.threads) as executor:
-            while True:
-                started = perf_counter()
-                number = executor.take()
-                self._session.counters.waiting_seconds += perf_counter() - started
-                if number is None:
-                    return
-                # A list, emptied in the act: this frame must not hold what the loop has let go.
-                delivered: list[Any] = [self._deliver(self._iterations.pop(number))]
-                executor.resume()
-                on_delivered(self._sampling.delivered(number))
-                if delivered[0] is not None:
-                    yield delivered.pop()
+        try:
+            with Executor(self._schedule(), self, self._options.threads) as executor:
+                yield from self._delivered(executor, on_delivered)
+        except Exception as error:
+            forget_frames(error)  # they hold batches, and the loop may keep the error
+            if isinstance(error, MemoryLimitError):
+                error.args = (f"{error}. {self._holders()}",)
+            raise
+        finally:
+            self._iterations.clear()
+
+    def _delivered(self, executor: Executor, on_delivered: Callable[[int], None]) -> Generator[Outputs, None, None]:
+        while True:
+            started = perf_counter()
+            number = executor.take()
+            self._session.counters.waiting_seconds += perf_counter() - started
+            if number is None:
+                break
+            # A list, emptied in the act: this frame must not hold what the loop has let go.
+            delivered: list[Any] = [self._deliver(self._iterations.pop(number))]
+            executor.resume()
+            on_delivered(self._sampling.delivered(number))
+            if delivered[0] is not None:
+                yield delivered.pop()
+        if self._reading is not None and self._reading.error is not None:
+            raise self._reading.error
+
+    def _holders(self) -> str:
+        """Who holds memory: nodes, and whoever keeps what was delivered."""
+        held: dict[str, int] = {}
+        for iteration in list(self._iterations.values()):
+            for node, size in iteration.held().items():
+                held[node] = held.get(node, 0) + size
+        others = self._session.memory.use().live - sum(held.values())
+        parts = [f"{format_bytes(size)} by {node}" for node, size in held.items() if size]
+        parts.append(f"{format_bytes(max(others, 0))} by batches that the loop keeps and by running kernels")
+        return f"Held: {', '.join(parts)}"
 
     def _schedule(self) -> Schedule:
         numbers = {ref: number for number, ref in enumerate(self._refs)}
@@ -148,18 +130,14 @@ class Epoch:
             )
             for stage in self._stages
         ]
-        reading = None
-        if self._items is not None:
-            reading = next(
-                place for place, stage in enumerate(self._stages) if isinstance(stage.nodes[0].operator, Source)
-            )
+        sources = [place for place, stage in enumerate(self._stages) if isinstance(stage.nodes[0].operator, Source)]
         return Schedule(
             shapes,
             frozenset(numbers[ref] for _, ref in self._outputs),
             prefetch=self._options.prefetch,
             rows=lambda number: len(self._rows(number)),
             chunk=self._chunk(),
-            reading=reading,
+            reading=sources[0] if self._reading is not None else None,
         )
 
     def _chunk(self) -> int:
@@ -188,10 +166,10 @@ class Epoch:
         timings = Timings()
         empty = self._session.memory.empty
         try:
-            if self._items is not None and isinstance(stage.nodes[0].operator, Source):
-                return self._read(iteration, stage.nodes[0].refs)
+            if self._reading is not None and isinstance(stage.nodes[0].operator, Source):
+                return self._read(iteration, stage.nodes[0], task.stage, timings)
             if stage.batched:
-                run_batch(program.steps[0], iteration, empty, timings, self._session.seed, stage.device)
+                run_batch(program, iteration, empty, timings, self._session.seed, stage.device)
             else:
                 chunk = self._chunk()
                 rows = range(task.chunk * chunk, min((task.chunk + 1) * chunk, len(iteration.rows)))
@@ -216,36 +194,44 @@ class Epoch:
     def _origin(self, index: int) -> str:
         return origin_of(self._session.reader, index)
 
-    def _read(self, iteration: Iteration, refs: tuple[Ref, ...]) -> int:
-        """Reads the samples of an iteration from an iterable."""
-        assert self._items is not None
-        size, last_batch = self._options.batch_size, self._options.last_batch
-        try:
-            items = list(islice(self._items, size))
-        except Exception as error:
-            raise SourceError(
-                f"{refs[0].node} raised {type(error).__name__} after {self._next_position} items: {error}"
-            ) from error
-        if not items or (last_batch == "drop" and len(items) < size):
+    def _item_reading(self, items: Iterator[object], start: int) -> ItemReading:
+        source = next(node for node in self._session.plan.graph if isinstance(node.operator, Source))
+        options = self._options
+        return ItemReading(
+            items, source.name, start=start, batch_size=options.batch_size, last_batch=options.last_batch
+        )
+
+    def _read(self, iteration: Iteration, node: Node, stage: int, timings: Timings) -> int:
+        """Reads the samples of an iteration from an iterable; 0 when there are no more."""
+        assert self._reading is not None
+        started = perf_counter_ns()
+        items = self._reading.read(self._is_cancelled)
+        if not items:
             return 0
-        padding = size - len(items) if last_batch == "pad" else 0
-        positions = np.arange(self._next_position, self._next_position + len(items))
-        self._next_position += len(items)
-        positions = np.concatenate([positions, np.full(padding, positions[-1])])
-        iteration.rows = Rows(positions, positions, padding)
-        items += [items[-1]] * padding
-        node = self._session.plan.graph[refs[0].node]
+        iteration.rows = self._reading.rows()
         for row, item in enumerate(items):
-            for ref, spec, value in zip(refs, node.specs, outputs_of(node, item), strict=True):
-                iteration.unfilled(ref, spec, self._session.memory.empty).put(row, wrap(value, spec.layout))
+            try:
+                self._put(iteration, node, row, item)
+            except DeclarationError as error:
+                iteration.fail(row, node, error, stage)
+                timings.failed(node.name)
+        self._reading.accept()
+        timings.add(node.name, perf_counter_ns() - started, len(items) - len(iteration.failures))
         return len(items)
+
+    def _put(self, iteration: Iteration, node: Node, row: int, item: object) -> None:
+        for ref, spec, value in zip(node.refs, node.specs, outputs_of(node, item), strict=True):
+            column, wrapped = iteration.unfilled(ref, spec, self._session.memory.empty), as_input(value, spec)
+            if column.array is None:
+                check_value(spec, wrapped)
+            column.put(row, wrapped)
 
     # Delivery.
 
     def _deliver(self, iteration: Iteration) -> Outputs | None:
-        failures = tuple(iteration.failures[row] for row in sorted(iteration.failures))
+        failures = iteration.distinct_failures()
         if failures and self._options.on_error == "raise":
-            raise failures[0]
+            raise failures[0] from failures[0].cause
         counters = self._session.counters
         counters.failures += len(failures)
         self._failures += len(failures)
@@ -266,13 +252,23 @@ class Epoch:
 
     def _outputs_of(self, iteration: Iteration, rows: list[int], failures: tuple[SampleFailed, ...]) -> Outputs:
         positions = iteration.rows.positions
-        for row, failure in iteration.failures.items():
-            if self._options.on_error == "replace":
+        first_padding = len(iteration.rows) - iteration.rows.padding
+        if self._options.on_error == "replace":
+            for row, failure in iteration.failures.items():
                 failure.replaced_by = int(positions[rows[row]])
-        empty = self._session.memory.empty
-        batches = {name: iteration.columns[ref].batch(rows, empty) for name, ref in self._outputs}
-        self._iteration_bytes = max(self._iteration_bytes, sum(batch.nbytes for batch in batches.values()))
-        return Outputs(batches, positions[rows], iteration.rows.padding, iteration.epoch, failures)
+            padding = iteration.rows.padding
+        else:
+            padding = sum(row >= first_padding for row in rows)
+        batches = {name: self._batch(iteration, name, ref, rows) for name, ref in self._outputs}
+        size = sum(block_size(batch.nbytes) for batch in batches.values())
+        self._iteration_bytes = max(self._iteration_bytes, size)
+        return Outputs(batches, positions[rows], padding, iteration.epoch, failures)
+
+    def _batch(self, iteration: Iteration, name: str, ref: Ref, rows: list[int]) -> Batch:
+        try:
+            return iteration.columns[ref].batch(rows, self._session.memory.empty)
+        except SpecError as error:
+            raise SpecError(f"output {name!r}, which {ref} makes: {error}; convert them to one kind before") from error
 
 
 def replaced(total: int, good: list[int]) -> list[int]:

@@ -142,9 +142,15 @@ class Executor:
             self._lock.acquire()
         if self._stopped:
             return
-        if error is not None:
-            self._hold_back(task, error)
+        if error is None:
+            self._finish(task, rows)
             return
+        try:
+            self._hold_back(task, error)
+        finally:
+            del error  # its traceback has this frame: the cycle would keep memory until the garbage collector comes
+
+    def _finish(self, task: Task, rows: int | None) -> None:
         released = self._schedule.finish(task, rows)
         if released:
             self._work.release(task.iteration, released)

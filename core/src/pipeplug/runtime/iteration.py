@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Number
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ import numpy as np
 
 from pipeplug.errors import DeclarationError, SampleFailed
 from pipeplug.graph.graph import Node, Ref
-from pipeplug.spec import TensorSpec
+from pipeplug.spec import OBJECT, TensorSpec
 from pipeplug.tensor import Array, Batch, Tensor
 
 if TYPE_CHECKING:
@@ -56,49 +57,99 @@ class Column:
         array = batch.numpy() if batch.is_equal else None
         return cls(array, () if batch.is_equal else list(batch), batch.layout or layout, places)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all entries; objects count for nothing."""
+        if self.array is not None:
+            return self.array.nbytes
+        return sum(item.numpy().nbytes for item in self.items if isinstance(item, Tensor))
+
     def sample(self, row: int) -> Any:
         """The entry as a kernel's input: a Tensor or an object."""
         place = row if self._places is None else self._places[row]
-        return self.items[place] if self.array is None else Tensor(self.array[place], self.layout)
+        return self.items[place] if self.array is None else Tensor(self.array[place, ...], self.layout)
 
     def argument(self, row: int) -> Any:
         """The entry as a kernel's keyword argument: a NumPy value or an object."""
         place = row if self._places is None else self._places[row]
-        if self.array is not None:
-            return self.array[place]
-        entry = self.items[place]
-        return entry.numpy() if isinstance(entry, Tensor) else entry
+        return as_argument(self.items[place] if self.array is None else self.array[place])
 
     def put(self, row: int, value: Any) -> None:
         """Stores what a per-sample kernel gave, unless it is in place already."""
         if self.array is None:
             self.items[row] = value  # type: ignore[index]  # unfilled columns hold a list
-        elif isinstance(value, Number) and self.shape == ():
-            self.array[row] = value
-        else:
-            array = value.numpy() if isinstance(value, Tensor) else np.asarray(value)
-            if array.shape != self.shape or array.dtype.name != self.dtype:
-                raise DeclarationError(
-                    f"infer says {self.dtype} {self.shape}, but the kernel gave {array.dtype.name} {array.shape}"
-                )
-            self.array[row] = array
+            return
+        array = value.numpy() if isinstance(value, Tensor) else np.asarray(value)
+        if array.shape != self.shape or array.dtype.name != self.dtype:
+            raise _unlike(f"{self.dtype} {self.shape}", f"{array.dtype.name} {array.shape}")
+        self.array[row] = array
+
+    def check(self, spec: TensorSpec) -> None:
+        """Raises DeclarationError when what a batch kernel gave is not what `infer` says."""
+        if self.array is not None:
+            _check(spec, self.array.shape[1:], self.array.dtype.name)
+        for item in self.items:
+            check_value(spec, item)
 
     def batch(self, rows: Sequence[int], empty: Empty) -> Batch:
-        """The entries of `rows` as a batch, without a copy when that is all of them."""
-        whole = self._whole()
-        places = rows if self._places is None else [self._places[row] for row in rows]
-        if list(places) == list(range(len(whole))):
-            return whole
-        return whole.take(places, empty)
+        """The entries of `rows` as a batch, without a copy when they are all of an array.
 
-    def _whole(self) -> Batch:
-        if self.array is not None:
-            return Batch.equal(self.array, self.layout)
-        if all(isinstance(item, Tensor) for item in self.items if item is not None):
-            return Batch(None, self.items, self.layout)
-        if all(isinstance(item, (Number, np.generic)) for item in self.items if item is not None):
-            return Batch.equal(np.array([0 if item is None else item for item in self.items]), self.layout)
-        return Batch.objects(self.items)
+        Raises SpecError when they are tensors that do not belong together.
+        """
+        places = rows if self._places is None else [self._places[row] for row in rows]
+        if self.array is None:
+            return _gathered([self.items[place] for place in places], self.layout)
+        whole = Batch.equal(self.array, self.layout)
+        return whole if list(places) == list(range(len(whole))) else whole.take(places, empty)
+
+
+def _gathered(items: Sequence[Any], layout: str | None) -> Batch:
+    if all(isinstance(item, Tensor) for item in items):
+        return Batch.ragged(items, layout)
+    if all(isinstance(item, (Number, np.bool_)) for item in items):
+        array = np.array(items)
+        if array.dtype.kind in "biufc":  # not for a fraction, nor for an int that has no dtype
+            return Batch.equal(array, layout)
+    return Batch.objects(items)
+
+
+def as_input(value: Any, spec: TensorSpec) -> Any:
+    """What a kernel gave as other kernels take it: arrays, and numbers where the spec has a dtype, as Tensors."""
+    if isinstance(value, np.ndarray):
+        return Tensor(value, spec.layout)
+    if spec.dtype is None or spec.is_object or not isinstance(value, (Number, np.bool_)):
+        return value
+    number = np.asarray(value)
+    if not isinstance(value, np.generic) and np.can_cast(number.dtype, spec.dtype, "same_kind"):
+        number = np.asarray(value, spec.dtype)  # a number of Python has no dtype of its own
+    return Tensor(number)
+
+
+def as_argument(value: Any) -> Any:
+    """A value of the graph as a kernel's keyword argument: a NumPy value for a tensor, an object as it is."""
+    return value.numpy()[()] if isinstance(value, Tensor) else value
+
+
+def check_value(spec: TensorSpec, value: Any) -> None:
+    """Raises DeclarationError when what a kernel gave for one sample is not what `infer` says."""
+    if isinstance(value, Tensor):
+        _check(spec, value.shape, value.dtype)
+    elif spec.shape and not spec.is_object:
+        raise _unlike(f"{spec.dtype} {spec.shape}", f"the object {value!r:.80}")
+
+
+def _check(spec: TensorSpec, shape: tuple[int, ...], dtype: str) -> None:
+    if spec.dtype is not None and spec.dtype not in (dtype, OBJECT):
+        raise _unlike(f"{spec.dtype} {spec.shape}", f"{dtype} {shape}")
+    wanted = spec.shape
+    if wanted is None or wanted == shape or spec.is_object:
+        return
+    if len(wanted) != len(shape) or any(size not in (None, given) for size, given in zip(wanted, shape, strict=True)):
+        raise _unlike(f"{spec.dtype} {wanted}", f"{dtype} {shape}")
+
+
+def _unlike(inferred: str, given: str) -> DeclarationError:
+    return DeclarationError(f"infer says {inferred}, but the kernel gave {given}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +171,16 @@ class Rows:
 
 
 class Iteration:
-    """One iteration under way. Chunks of one stage write disjoint rows; columns are made under the lock."""
+    """One iteration under way. Chunks of one stage write disjoint rows; columns are made under the lock.
+
+    Which samples a stage leaves out, and which of two failures of one sample counts, does not depend on what other
+    threads do meanwhile: a stage goes by the failures of the stages before it, and the first stage's failure counts.
+
+    Attributes:
+        columns: the values so far.
+        failures: by row, of the samples that have failed.
+        reached: by stage and first row of a chunk, the row at which it stands.
+    """
 
     def __init__(
         self, number: int, epoch: int, rows: Rows, origin: Callable[[int], str], *, keep_frames: bool = False
@@ -130,6 +190,8 @@ class Iteration:
         self.rows = rows
         self.columns: dict[Ref, Column] = {}
         self.failures: dict[int, SampleFailed] = {}
+        self.reached: dict[tuple[int, int], int] = {}
+        self._failed_in: dict[int, set[int]] = {}
         self._origin = origin
         self._keep_frames = keep_frames
         self._lock = threading.Lock()
@@ -138,6 +200,10 @@ class Iteration:
         """The rows whose samples have not failed so far."""
         return [row for row in range(len(self.rows)) if row not in self.failures]
 
+    def has_lost(self, row: int, lineage: frozenset[int]) -> bool:
+        """Whether a sample failed in one of these stages."""
+        return row in self.failures and not lineage.isdisjoint(self._failed_in[row].copy())
+
     def unfilled(self, ref: Ref, spec: TensorSpec, empty: Empty) -> Column:
         """The column that the chunks of a stage fill together."""
         with self._lock:
@@ -145,12 +211,12 @@ class Iteration:
                 self.columns[ref] = Column.unfilled(spec, len(self.rows), empty)
             return self.columns[ref]
 
-    def fail(self, row: int, node: Node, cause: BaseException) -> None:
+    def fail(self, row: int, node: Node, cause: BaseException, stage: int) -> None:
         """Takes a sample out of the iteration."""
         if not self._keep_frames:
-            forget_frames(cause)
+            drop_frames(cause)
         index = int(self.rows.indices[row])
-        self.failures[row] = SampleFailed(
+        failure = SampleFailed(
             position=int(self.rows.positions[row]),
             index=index,
             origin=self._origin(index),
@@ -158,6 +224,23 @@ class Iteration:
             node=node.name,
             cause=cause,
         )
+        with self._lock:
+            stages = self._failed_in.setdefault(row, set())
+            if all(stage < other for other in stages):
+                self.failures[row] = failure
+            stages.add(stage)
+
+    def distinct_failures(self) -> tuple[SampleFailed, ...]:
+        """The failures in the order of rows, each sample's once, even if it pads the batch."""
+        by_position = {self.failures[row].position: self.failures[row] for row in sorted(self.failures, reverse=True)}
+        return tuple(reversed(by_position.values()))
+
+    def held(self) -> dict[str, int]:
+        """Bytes by node that the values hold."""
+        held: dict[str, int] = {}
+        for ref, column in self.columns.copy().items():
+            held[ref.node] = held.get(ref.node, 0) + column.nbytes
+        return held
 
     def release(self, refs: Sequence[Ref]) -> None:
         """Drops values that nobody needs any more."""
@@ -168,11 +251,37 @@ class Iteration:
         """Drops everything but the samples' positions."""
         self.columns.clear()
         self.failures.clear()
+        self.reached.clear()
+        self._failed_in.clear()
 
 
 def forget_frames(error: BaseException) -> None:
     """Lets go of what the frames of an exception and its causes hold, which may be whole batches."""
-    seen: BaseException | None = error
-    while seen is not None:
-        traceback.clear_frames(seen.__traceback__)
-        seen = seen.__cause__ or seen.__context__
+    for each in _chain(error):
+        traceback.clear_frames(each.__traceback__)
+
+
+def drop_frames(error: BaseException) -> None:
+    """Drops the frames of an exception and its causes, and notes where it was raised.
+
+    Clearing them is not enough for one that outlives its batch: a frame refers to the one that called it, which was
+    not over yet.
+    """
+    here = os.path.dirname(__file__)
+    places = [place for place in traceback.extract_tb(error.__traceback__) if not place.filename.startswith(here)]
+    if places:
+        error.add_note("raised in:\n" + "".join(traceback.format_list(places)).rstrip())
+    for each in _chain(error):
+        each.__traceback__ = None
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """An exception, and all that it came from or gathers."""
+    seen: set[int] = set()
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        each = waiting.pop()
+        if each is not None and id(each) not in seen:  # `raise error from error` is its own cause
+            seen.add(id(each))
+            yield each
+            waiting += [each.__cause__, each.__context__, *getattr(each, "exceptions", ())]

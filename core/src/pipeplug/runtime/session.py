@@ -12,7 +12,7 @@ from pipeplug.graph.graph import Node
 from pipeplug.graph.plan import Plan
 from pipeplug.memory import HostResource, LimitResource, PoolResource, StatisticsResource
 from pipeplug.memory.array import empty
-from pipeplug.runtime.invoke import Program, compile_stage
+from pipeplug.runtime.program import Program, compile_stages
 from pipeplug.runtime.statistics import Counters, MemoryUse
 from pipeplug.source import Reader
 from pipeplug.tensor import Array
@@ -32,8 +32,8 @@ class HostMemory:
         return empty(self._lent, shape, dtype)
 
     def fits(self, size: int) -> bool:
-        """Whether `size` more bytes would stay within the limit."""
-        return self.limit is None or self._lent.statistics.live + size <= self.limit
+        """Whether `size` more bytes would stay within the limit, which counts whole blocks."""
+        return self.limit is None or self._pool.live_bytes + size <= self.limit
 
     def use(self) -> MemoryUse:
         """What values hold, the most that they held, and what waits for reuse."""
@@ -46,24 +46,28 @@ class HostMemory:
 
 
 class Session:
-    """What lives as long as a pipeline's `with` block."""
+    """What lives as long as a pipeline's `with` block.
 
-    def __init__(self, plan: Plan, reader: Reader, *, seed: int, memory_limit: int | None) -> None:
+    A reader that is a context manager is entered and left, unless another session, which has entered it, has `lent` it.
+    """
+
+    def __init__(self, plan: Plan, reader: Reader, *, seed: int, memory_limit: int | None, lent: bool = False) -> None:
         self.plan = plan
         self.reader = reader
         self.seed = seed
         self.memory = HostMemory(memory_limit)
         self.counters = Counters(tuple(node.name for stage in plan.stages for node in stage.nodes))
         self.programs: Sequence[Program] = ()
+        self._lent = lent
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
         with ExitStack() as opening:
             opening.callback(self.memory.close)
-            if isinstance(self.reader, AbstractContextManager):
+            if isinstance(self.reader, AbstractContextManager) and not self._lent:
                 opening.enter_context(self.reader)
             state = self._open_operators(opening)
-            self.programs = [compile_stage(stage, state, self.reader) for stage in self.plan.stages]
+            self.programs = compile_stages(self.plan.stages, state, self.reader)
             self._open = opening.pop_all()
         return self
 
@@ -74,11 +78,15 @@ class Session:
         self._open.close()
 
     def _open_operators(self, opening: ExitStack) -> Mapping[str, object]:
-        return {
-            node.name: opening.enter_context(open_operator(node))
-            for node in self.plan.graph.nodes
-            if hasattr(node.operator, "open")
-        }
+        state = {}
+        for node in self.plan.graph.nodes:
+            if hasattr(node.operator, "open"):
+                try:
+                    state[node.name] = opening.enter_context(open_operator(node))
+                except Exception as error:
+                    error.add_note(f"in open of {node.name}, called at {node.location}")
+                    raise
+        return state
 
 
 def open_operator(node: Node) -> AbstractContextManager[object]:

@@ -15,7 +15,7 @@ class OperatorStatistics:
         name: the node.
         calls: kernel calls that succeeded: one a sample, or one a batch.
         seconds: time in them, added over threads.
-        failures: calls that failed.
+        failures: samples that failed in them.
     """
 
     name: str
@@ -74,8 +74,8 @@ class Timings:
         self.nanoseconds: dict[str, int] = {}
         self.failures: dict[str, int] = {}
 
-    def add(self, node: str, nanoseconds: int) -> None:
-        self.calls[node] = self.calls.get(node, 0) + 1
+    def add(self, node: str, nanoseconds: int, calls: int = 1) -> None:
+        self.calls[node] = self.calls.get(node, 0) + calls
         self.nanoseconds[node] = self.nanoseconds.get(node, 0) + nanoseconds
 
     def failed(self, node: str) -> None:

@@ -88,7 +88,7 @@ class Files(Source):
     def _walk(self, folder: str) -> list[str]:
         found = []
         for parent, folders, names in os.walk(folder, onerror=_refuse, followlinks=True):
-            folders[:] = [name for name in folders if not name.startswith(".")]
+            folders[:] = [name for name in folders if not name.startswith(".") and not _leads_back(parent, name)]
             found += [os.path.join(parent, name) for name in names if self._wanted(name)]
         return sorted(found)
 
@@ -103,6 +103,12 @@ def _classes(root: str) -> list[str]:
             return sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
     except OSError as error:
         _refuse(error)
+
+
+def _leads_back(parent: str, name: str) -> bool:
+    """Whether a folder is a link to one that it is in, whose files are found without it."""
+    path = os.path.join(parent, name)
+    return os.path.islink(path) and Path(os.path.realpath(parent)).is_relative_to(os.path.realpath(path))
 
 
 def _refuse(error: OSError) -> NoReturn:

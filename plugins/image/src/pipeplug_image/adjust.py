@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeplug import Context, Operator, PerSample, Tensor, TensorSpec
-from pipeplug_image.pictures import picture
+from pipeplug_image.pictures import check_number, picture
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,11 +21,24 @@ class _Adjustment(Operator):
 
     def adjusted(self, image: Tensor, context: Context, adjust: Callable[..., Array], amount: float) -> Tensor:
         out: Tensor = context.empty(self.infer(image.spec))
-        adjust(image.numpy(), float(amount), out=out.numpy())
+        adjust(image.numpy(), amount, out=out.numpy())
         return out
 
 
-class Brightness(_Adjustment):
+class _Blend(_Adjustment):
+    """What the adjustments by a factor share."""
+
+    factor: PerSample[float]
+
+    def check(self) -> None:
+        if isinstance(self.factor, float):
+            check_number("factor", self.factor, 0)
+
+    def blended(self, image: Tensor, context: Context, adjust: Callable[..., Array], factor: float) -> Tensor:
+        return self.adjusted(image, context, adjust, check_number("factor", factor, 0))
+
+
+class Brightness(_Blend):
     """Multiply all colours by a factor and clamp them.
 
     Inputs: image (height, width, channels), uint8, uint16 or float32; alpha stays.
@@ -35,15 +48,13 @@ class Brightness(_Adjustment):
         factor: 0 gives black, 1 the image, 2 twice the brightness.
     """
 
-    factor: PerSample[float]
-
     def cpu(self, image: Tensor, context: Context, *, factor: float) -> Tensor:
         from pipeplug_image.kernels.color import adjust_brightness
 
-        return self.adjusted(image, context, adjust_brightness, factor)
+        return self.blended(image, context, adjust_brightness, factor)
 
 
-class Contrast(_Adjustment):
+class Contrast(_Blend):
     """Blend an image with the mean of its grey version.
 
     Inputs: image (height, width, channels), uint8, uint16 or float32; alpha stays.
@@ -53,15 +64,13 @@ class Contrast(_Adjustment):
         factor: 0 gives even grey, 1 the image, 2 twice the distance from grey.
     """
 
-    factor: PerSample[float]
-
     def cpu(self, image: Tensor, context: Context, *, factor: float) -> Tensor:
         from pipeplug_image.kernels.color import adjust_contrast
 
-        return self.adjusted(image, context, adjust_contrast, factor)
+        return self.blended(image, context, adjust_contrast, factor)
 
 
-class Saturation(_Adjustment):
+class Saturation(_Blend):
     """Blend an image with its grey version.
 
     Inputs: image (height, width, channels), uint8, uint16 or float32; alpha stays.
@@ -71,12 +80,10 @@ class Saturation(_Adjustment):
         factor: 0 gives grey, 1 the image, 2 twice the colour.
     """
 
-    factor: PerSample[float]
-
     def cpu(self, image: Tensor, context: Context, *, factor: float) -> Tensor:
         from pipeplug_image.kernels.color import adjust_saturation
 
-        return self.adjusted(image, context, adjust_saturation, factor)
+        return self.blended(image, context, adjust_saturation, factor)
 
 
 class Hue(_Adjustment):
@@ -91,7 +98,11 @@ class Hue(_Adjustment):
 
     turns: PerSample[float]
 
+    def check(self) -> None:
+        if isinstance(self.turns, float):
+            check_number("turns", self.turns)
+
     def cpu(self, image: Tensor, context: Context, *, turns: float) -> Tensor:
         from pipeplug_image.kernels.color import adjust_hue
 
-        return self.adjusted(image, context, adjust_hue, turns)
+        return self.adjusted(image, context, adjust_hue, check_number("turns", turns))

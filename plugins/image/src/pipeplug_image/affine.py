@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipeplug import ArgumentError, Context, Operator, PerSample, Tensor, TensorSpec
-from pipeplug_image.pictures import picture, resized
+from pipeplug_image.pictures import check_per_channel, picture, resized
 from pipeplug_image.rotate import Border, WarpInterpolation
 
 Matrix = tuple[tuple[float, float, float], tuple[float, float, float]]
@@ -36,6 +36,7 @@ class Affine(Operator):
 
     def infer(self, image: TensorSpec) -> TensorSpec:
         spec = picture(image)
+        check_per_channel("fill", self.fill, spec)
         return spec if self.size is None else resized(spec, *self.size)
 
     def cpu(self, image: Tensor, context: Context, *, matrix: Matrix) -> Tensor:

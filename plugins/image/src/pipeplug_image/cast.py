@@ -12,7 +12,7 @@ class Cast(Operator):
 
     To integers, halves round to even and what does not fit saturates.
 
-    Inputs: numbers of any shape.
+    Inputs: real numbers of any shape.
     Outputs: the same shape and layout, of `dtype`.
 
     Args:
@@ -25,7 +25,9 @@ class Cast(Operator):
 
     def infer(self, values: TensorSpec) -> TensorSpec:
         if values.is_object:
-            raise SpecError("needs numbers, got a Python object")
+            raise SpecError("needs numbers, got a Python object; decode it first")
+        if values.dtype is not None and values.dtype.startswith("complex"):
+            raise SpecError(f"needs real numbers, got {values.dtype}; take their parts with ops.map")
         return values.with_dtype(self.dtype)
 
     def cpu(self, values: Tensor, context: Context) -> Tensor:

@@ -9,7 +9,7 @@ from pipeplug_image.pictures import picture, resized
 class CenterCrop(Operator):
     """Cut the central part of a given size out of an image.
 
-    Inputs: image (height, width, channels), at least as large as the part.
+    Inputs: image (height, width, any number of channels), uint8, uint16 or float32, at least as large as the part.
     Outputs: image of `size`, a view of the input. The part begins at half the difference of the sizes, rounded half
     away from zero.
 
@@ -24,7 +24,7 @@ class CenterCrop(Operator):
             raise ArgumentError(f"size is at least (1, 1), got {self.size}")
 
     def infer(self, image: TensorSpec) -> TensorSpec:
-        return resized(picture(image), *self.size)
+        return resized(picture(image, counts=None), *self.size)
 
     def box(self, shape: tuple[int, ...]) -> tuple[int, int, int, int]:
         """The part of an image of this shape: y, x, height, width."""
@@ -35,4 +35,5 @@ class CenterCrop(Operator):
     def cpu(self, image: Tensor, context: Context) -> Tensor:
         from pipeplug_image.kernels.geometry import crop
 
+        self.infer(image.spec)  # what is not known before there is an image is checked now
         return Tensor(crop(image.numpy(), self.box(image.shape)), "HWC")

@@ -19,7 +19,8 @@ class ColorJitter(Operator):
     The laws are torchvision's `ColorJitter`: each adjustment is that of `image.brightness`, `image.contrast`,
     `image.saturation` and `image.hue`, by a factor uniform in its bounds.
 
-    Inputs: image (height, width, channels), RGB or RGBA, uint8, uint16 or float32.
+    Inputs: image (height, width, channels), uint8, uint16 or float32; alpha stays. A grey image
+        has neither saturation nor hue to change.
     Outputs: image of the same spec.
 
     Args:

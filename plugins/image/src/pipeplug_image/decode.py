@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import lru_cache
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pipeplug import ArgumentError, Context, Operator, SpecError, Tensor, TensorSpec
+from pipeplug import ArgumentError, Context, DecodeError, Operator, SpecError, Tensor, TensorSpec
 from pipeplug_image.limits import MAX_PIXELS
 
 if TYPE_CHECKING:
     from pipeplug import Array
     from pipeplug_image.codecs.decode import DecodeOptions, Decoder
+    from pipeplug_image.codecs.header import ImageHeader
 
 Mode = Literal["RGB", "gray", "RGBA", "unchanged"]
 Part = tuple[int, int, int, int]
@@ -54,10 +56,14 @@ class Decode(Operator):
             raise ArgumentError(f"max_pixels is at least 1, got {self.max_pixels}")
 
     def infer(self, encoded: TensorSpec) -> TensorSpec | dict[str, TensorSpec]:
-        if encoded.dtype not in (None, "object", "uint8"):
-            raise SpecError(f"needs encoded bytes, got {encoded}")
-        image = TensorSpec((None, None, _CHANNELS[self.mode]), "uint8" if self.dtype == "uint8" else None, "HWC")
+        if encoded.dtype not in (None, "object", "uint8") or len(encoded.shape or ()) > 1:
+            raise SpecError(f"needs encoded bytes, got {encoded}; what is decoded already goes to the next operator")
+        image = self.image_spec()
         return image if self.truncated == "raise" else {"image": image, "truncated": TensorSpec((), "bool")}
+
+    def image_spec(self) -> TensorSpec:
+        """What is known of the image before its header is read."""
+        return TensorSpec((None, None, _CHANNELS[self.mode]), "uint8" if self.dtype == "uint8" else None, "HWC")
 
     def open(self) -> AbstractContextManager[Decoder]:
         from pipeplug_image.codecs.decode import Decoder
@@ -65,38 +71,52 @@ class Decode(Operator):
         return Decoder()
 
     def peek(self, encoded: object) -> TensorSpec:
-        return TensorSpec(self.shape(encoded), None, "HWC")
+        try:
+            _, header = self.opened(encoded)
+        except DecodeError as error:
+            raise about(encoded, error) from None
+        return TensorSpec(options_of(self).shape(header), None, "HWC")
 
-    def shape(self, encoded: object) -> tuple[int, int, int]:
-        """The shape of the decoded image, from its header."""
+    def opened(self, encoded: object) -> tuple[bytes, ImageHeader]:
+        """The encoded data, and its header, whose size is within the limit."""
         from pipeplug_image.codecs.probe import probe
 
-        header = probe(content(encoded))
-        header.check_size(self.max_pixels)
-        return options_of(self).shape(header)
-
-    def cpu(self, encoded: object, context: Context, *, state: Decoder) -> Any:
-        from pipeplug_image.codecs.probe import probe
-
-        data, options = content(encoded), options_of(self)
-        if self.truncated == "partial":
-            recovered = state.recover(data, options)
-            return {"image": recovered.pixels, "truncated": recovered.damage is not None}
+        data = content(encoded)
         header = probe(data)
         header.check_size(self.max_pixels)
+        return data, header
+
+    def cpu(self, encoded: object, context: Context, *, state: Decoder) -> Any:
+        try:
+            return self.decoded(encoded, context, state)
+        except DecodeError as error:
+            raise about(encoded, error) from None
+
+    def decoded(self, encoded: object, context: Context, state: Decoder) -> Any:
+        """The whole image; with `truncated="partial"` what there is of it."""
+        data, header = self.opened(encoded)
+        options = options_of(self)
+        if self.truncated == "partial":
+            recovered = state.recover(data, options, header=header)
+            return {"image": recovered.pixels, "truncated": recovered.damage is not None}
         out = context.empty(TensorSpec(options.shape(header), options.dtype_of(header), "HWC"))
         state.decode(data, options, header=header, out=out.numpy())
         return out
 
-    def part(self, encoded: object, box: Part, state: Decoder) -> Array:
+    def part(self, encoded: object, box_of: Callable[[tuple[int, ...]], Part], state: Decoder) -> Array:
         """A part of the decoded image, which the calling thread's next call overwrites.
 
         Args:
             encoded: as for the operator.
-            box: y, x, height and width, within the decoded image.
+            box_of: gives y, x, height and width of the part for the shape of the decoded image.
             state: what `open` gave.
         """
-        return state.decode_region(content(encoded), box, options_of(self), borrow=True)
+        try:
+            data, header = self.opened(encoded)
+            options = options_of(self)
+            return state.decode_region(data, box_of(options.shape(header)), options, header=header, borrow=True)
+        except DecodeError as error:
+            raise about(encoded, error) from None
 
 
 def content(encoded: object) -> bytes:
@@ -110,6 +130,11 @@ def content(encoded: object) -> bytes:
     if isinstance(encoded, bytearray | memoryview):
         return bytes(encoded)
     raise SpecError(f"needs encoded bytes or a path, got {type(encoded).__name__}")
+
+
+def about(encoded: object, error: DecodeError) -> DecodeError:
+    """The error, with the file's path in front when that is what was to be decoded."""
+    return DecodeError(f"{fspath(encoded)}: {error}") if isinstance(encoded, str | PathLike) else error
 
 
 @lru_cache(maxsize=64)

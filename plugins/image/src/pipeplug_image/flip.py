@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 class Flip(Operator):
     """Mirror an image, at random or always.
 
-    Inputs: image (height, width, channels).
-    Outputs: image of the same spec; the input itself where it is not mirrored.
+    Inputs: image (height, width, any number of channels), uint8, uint16 or float32.
+    Outputs: image of the same spec; a view of the input where it is not mirrored.
 
     Args:
         probability: of mirroring an image; 1 mirrors all.
@@ -30,7 +30,7 @@ class Flip(Operator):
             raise ArgumentError(f"a probability is from 0 to 1, got {self.probability}")
 
     def infer(self, image: TensorSpec) -> TensorSpec:
-        return picture(image)
+        return picture(image, counts=None)
 
     def draw(self, random: Draws) -> dict[str, Array]:
         return {"flipped": random.boolean(self.probability)}
@@ -38,9 +38,10 @@ class Flip(Operator):
     def cpu(self, image: Tensor, context: Context, *, flipped: bool) -> Tensor:
         from pipeplug_image.kernels.geometry import flip
 
+        spec = self.infer(image.spec)
         if not flipped:
-            return image
-        out: Tensor = context.empty(self.infer(image.spec))
+            return Tensor(image.numpy(), spec.layout)
+        out: Tensor = context.empty(spec)
         horizontal = self.direction == "horizontal"
         flip(image.numpy(), horizontal=horizontal, vertical=not horizontal, out=out.numpy())
         return out

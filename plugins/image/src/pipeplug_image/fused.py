@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from pipeplug import Context, Operator, Tensor, TensorSpec
 from pipeplug_image.center_crop import CenterCrop
 from pipeplug_image.crop import Crop
-from pipeplug_image.decode import Decode
+from pipeplug_image.decode import Decode, Part
 from pipeplug_image.flip import Flip
 from pipeplug_image.normalize import Normalize
 from pipeplug_image.random_crop import RandomCrop
@@ -27,6 +28,15 @@ class _DecodePart(Operator):
     def open(self) -> AbstractContextManager[Decoder]:
         return self.decode.open()
 
+    def decoded(
+        self, encoded: object, context: Context, box_of: Callable[[tuple[int, ...]], Part], state: Decoder
+    ) -> Tensor:
+        """The part, in memory of its own."""
+        part = self.decode.part(encoded, box_of, state)
+        out: Tensor = context.empty(TensorSpec(part.shape, part.dtype.name, "HWC"))
+        out.numpy()[...] = part
+        return out
+
 
 class DecodeResizedCrop(_DecodePart):
     """Decodes what a random resized crop needs, and resizes it."""
@@ -34,11 +44,11 @@ class DecodeResizedCrop(_DecodePart):
     crop: RandomResizedCrop
 
     def infer(self, encoded: TensorSpec) -> TensorSpec:
-        return self.crop.infer(self.decode.infer(encoded))
+        return self.crop.infer(self.decode.image_spec())
 
-    def cpu(self, encoded: bytes, context: Context, *, box: Array, state: Decoder) -> Tensor:
+    def cpu(self, encoded: object, context: Context, *, box: Array, state: Decoder) -> Tensor:
         y, x, height, width = box.tolist()
-        return self.crop.resize(self.decode.part(encoded, (y, x, height, width), state), context)
+        return self.crop.resize(self.decode.part(encoded, lambda shape: (y, x, height, width), state), context)
 
 
 class DecodeCrop(_DecodePart):
@@ -47,11 +57,10 @@ class DecodeCrop(_DecodePart):
     crop: Crop
 
     def infer(self, encoded: TensorSpec) -> TensorSpec:
-        return self.crop.infer(self.decode.infer(encoded))
+        return self.crop.infer(self.decode.image_spec())
 
-    def cpu(self, encoded: bytes, context: Context, *, position: tuple[float, float], state: Decoder) -> Tensor:
-        box = self.crop.box(self.decode.shape(encoded), position)
-        return Tensor(self.decode.part(encoded, box, state), "HWC")
+    def cpu(self, encoded: object, context: Context, *, position: Sequence[float], state: Decoder) -> Tensor:
+        return self.decoded(encoded, context, lambda shape: self.crop.box(shape, position), state)
 
 
 class DecodeCenterCrop(_DecodePart):
@@ -60,11 +69,10 @@ class DecodeCenterCrop(_DecodePart):
     crop: CenterCrop
 
     def infer(self, encoded: TensorSpec) -> TensorSpec:
-        return self.crop.infer(self.decode.infer(encoded))
+        return self.crop.infer(self.decode.image_spec())
 
-    def cpu(self, encoded: bytes, context: Context, *, state: Decoder) -> Tensor:
-        box = self.crop.box(self.decode.shape(encoded))
-        return Tensor(self.decode.part(encoded, box, state), "HWC")
+    def cpu(self, encoded: object, context: Context, *, state: Decoder) -> Tensor:
+        return self.decoded(encoded, context, self.crop.box, state)
 
 
 class DecodeRandomCrop(_DecodePart):
@@ -73,11 +81,10 @@ class DecodeRandomCrop(_DecodePart):
     crop: RandomCrop
 
     def infer(self, encoded: TensorSpec) -> TensorSpec:
-        return self.crop.infer(self.decode.infer(encoded))
+        return self.crop.infer(self.decode.image_spec())
 
-    def cpu(self, encoded: bytes, context: Context, *, place: Array, state: Decoder) -> Tensor:
-        box = self.crop.box(self.decode.shape(encoded), place)
-        return Tensor(self.decode.part(encoded, box, state), "HWC")
+    def cpu(self, encoded: object, context: Context, *, place: Array, state: Decoder) -> Tensor:
+        return self.decoded(encoded, context, lambda shape: self.crop.box(shape, place), state)
 
 
 class FlipNormalize(Operator):

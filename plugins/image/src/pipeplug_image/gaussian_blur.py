@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipeplug import ArgumentError, Context, Operator, PerSample, Tensor, TensorSpec
-from pipeplug_image.pictures import picture
+from pipeplug_image.pictures import check_number, picture
 
 
 class GaussianBlur(Operator):
@@ -23,8 +23,8 @@ class GaussianBlur(Operator):
     def check(self) -> None:
         if self.kernel_size is not None and (self.kernel_size < 1 or self.kernel_size % 2 == 0):
             raise ArgumentError(f"kernel_size is odd and positive, got {self.kernel_size}")
-        if isinstance(self.sigma, float) and self.sigma < 0:
-            raise ArgumentError(f"sigma is not negative, got {self.sigma}")
+        if isinstance(self.sigma, float):
+            check_number("sigma", self.sigma, 0)
 
     def infer(self, image: TensorSpec) -> TensorSpec:
         return picture(image)
@@ -32,6 +32,7 @@ class GaussianBlur(Operator):
     def cpu(self, image: Tensor, context: Context, *, sigma: float) -> Tensor:
         from pipeplug_image.kernels.blur import gaussian_blur
 
+        sigma = check_number("sigma", sigma, 0)
         out: Tensor = context.empty(self.infer(image.spec))
-        gaussian_blur(image.numpy(), float(sigma), kernel_size=self.kernel_size, out=out.numpy())
+        gaussian_blur(image.numpy(), sigma, kernel_size=self.kernel_size, out=out.numpy())
         return out

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from pipeplug import ArgumentError, Context, Operator, PerSample, Tensor, TensorSpec
-from pipeplug_image.pictures import picture
+from pipeplug_image.pictures import check_number, picture
 
 if TYPE_CHECKING:
     from pipeplug_image.codecs.decode import Decoder
@@ -27,11 +27,11 @@ class JpegDistortion(Operator):
     quality: PerSample[int]
 
     def check(self) -> None:
-        if isinstance(self.quality, int) and not 1 <= self.quality <= 100:
-            raise ArgumentError(f"quality is 1 to 100, got {self.quality}")
+        if isinstance(self.quality, int):
+            checked_quality(self.quality)
 
     def infer(self, image: TensorSpec) -> TensorSpec:
-        return picture(image, dtypes=("uint8",))
+        return picture(image, dtypes=("uint8",), counts=(1, 3))
 
     def open(self) -> AbstractContextManager[Decoder]:
         from pipeplug_image.codecs.decode import Decoder
@@ -43,6 +43,14 @@ class JpegDistortion(Operator):
         from pipeplug_image.codecs.encode import encode_jpeg
 
         out: Tensor = context.empty(self.infer(image.spec))
-        mode = "gray" if image.shape[2] == 1 else "RGB"
-        state.decode(encode_jpeg(image.numpy(), int(quality)), DecodeOptions(mode=mode), out=out.numpy())
+        options = DecodeOptions(mode="gray" if image.shape[2] == 1 else "RGB")
+        state.decode(encode_jpeg(image.numpy(), checked_quality(quality)), options, out=out.numpy())
         return out
+
+
+def checked_quality(quality: float) -> int:
+    """A whole number from 1 to 100. Raises ArgumentError when that is not what it is."""
+    number = check_number("quality", quality, 1, 100)
+    if not number.is_integer():
+        raise ArgumentError(f"quality is a whole number, got {number:g}; draw one with ops.random.integer")
+    return int(number)

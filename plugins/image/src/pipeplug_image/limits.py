@@ -5,5 +5,6 @@ from __future__ import annotations
 MAX_PIXELS = 2**28
 """The most pixels, width * height, that are decoded unless asked otherwise: 16,384 squared, 0.8 GB of RGB.
 
-It admits the largest camera and satellite pictures in use, and is a fifth above where Pillow refuses a file.
+It admits the largest pictures of cameras and scanners. Of Pillow's limits
+those for WebP and TIFF, 1.8e8, stay in force as well (`PIL.Image.MAX_IMAGE_PIXELS`).
 """

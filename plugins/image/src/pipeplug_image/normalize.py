@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from pipeplug import ArgumentError, Context, Operator, Tensor, TensorSpec
-from pipeplug_image.pictures import channels, picture
+from pipeplug_image.pictures import channels, check_per_channel, picture
 
 if TYPE_CHECKING:
     from pipeplug_image.kernels.normalization import Normalization
@@ -42,16 +42,12 @@ class Normalize(Operator):
             raise ArgumentError(f"std and scale are not 0, got std={self.std}, scale={self.scale}")
 
     def infer(self, image: TensorSpec) -> TensorSpec:
-        height, width, count = picture(image).shape or (None, None, None)
-        self.check_channels(count)
+        spec = picture(image)
+        check_per_channel("mean", self.mean, spec)
+        check_per_channel("std", self.std, spec)
+        height, width, count = spec.shape or (None, None, None)
         shape = (height, width, count) if self.layout == "HWC" else (count, height, width)
         return TensorSpec(shape, self.dtype, self.layout)
-
-    def check_channels(self, count: int | None) -> None:
-        """Raises ArgumentError when `mean` or `std` is for another number of channels."""
-        for name, value in (("mean", self.mean), ("std", self.std)):
-            if isinstance(value, tuple) and count is not None and len(value) not in (1, count):
-                raise ArgumentError(f"{name} has {len(value)} numbers, but the image has {count} channels")
 
     def cpu(self, image: Tensor, context: Context) -> Tensor:
         return self.normalized(image, context, flipped=False)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pipeplug import ArgumentError, Context, Operator, Tensor, TensorSpec
-from pipeplug_image.pictures import picture, resized
+from pipeplug_image.pictures import check_per_channel, picture, resized
 from pipeplug_image.rotate import Border
 
 
 class Pad(Operator):
     """Put a margin around an image.
 
-    Inputs: image (height, width, channels).
+    Inputs: image (height, width, channels), uint8, uint16 or float32.
     Outputs: image, larger by the margins, dtype unchanged.
 
     Args:
@@ -30,6 +30,7 @@ class Pad(Operator):
 
     def infer(self, image: TensorSpec) -> TensorSpec:
         spec = picture(image)
+        check_per_channel("fill", self.fill, spec)
         height, width = (spec.shape or (None, None))[:2]
         top, bottom, left, right = self.margins
         return resized(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class RandomCrop(Operator):
     """Cut a part of a given size out of an image, every place as likely as another.
 
-    Inputs: image (height, width, channels), at least as large as the part.
+    Inputs: image (height, width, any number of channels), uint8, uint16 or float32, at least as large as the part.
     Outputs: image of `size`, a view of the input.
 
     Args:
@@ -28,7 +28,7 @@ class RandomCrop(Operator):
             raise ArgumentError(f"size is at least (1, 1), got {self.size}")
 
     def infer(self, image: TensorSpec) -> TensorSpec:
-        return resized(picture(image), *self.size)
+        return resized(picture(image, counts=None), *self.size)
 
     def draw(self, random: Draws) -> dict[str, Array]:
         return {"place": random.uniform(size=2)}
@@ -45,4 +45,5 @@ class RandomCrop(Operator):
     def cpu(self, image: Tensor, context: Context, *, place: Array) -> Tensor:
         from pipeplug_image.kernels.geometry import crop
 
+        self.infer(image.spec)  # what is not known before there is an image is checked now
         return Tensor(crop(image.numpy(), self.box(image.shape, place)), "HWC")

@@ -56,6 +56,7 @@ class RandomResizedCrop(Operator):
         return {"box": random_resized_crop_boxes(areas, ratios, places, image[:, :2], self.ratio)}
 
     def cpu(self, image: Tensor, context: Context, *, box: Array) -> Tensor:
+        self.infer(image.spec)  # what is not known before there is an image is checked now
         y, x, height, width = box.tolist()
         return self.resize(image.numpy()[y : y + height, x : x + width], context)
 

@@ -60,6 +60,6 @@ class Resize(Operator):
         from pipeplug_image.kernels.resample import resize
 
         out: Tensor = context.empty(self.infer(image.spec))
-        height, width, _ = out.shape
-        resize(image.numpy(), (height, width), interpolation=self.interpolation, antialias=self.antialias, out=out.numpy())
+        size = (out.shape[0], out.shape[1])
+        resize(image.numpy(), size, interpolation=self.interpolation, antialias=self.antialias, out=out.numpy())
         return out

@@ -29,7 +29,8 @@ def rewrite(graph: Graph) -> Graph:
             continue
         operator = fused(node.operator, user.operator)
         if operator is not None:
-            return rewrite(graph.with_node(_merged(node, user, operator), {Ref(user.name): _ref(node, user)}))
+            merged = _merged(node, user, operator)
+            return rewrite(graph.with_node(merged, {Ref(user.name): Ref(merged.name)}))
     return graph
 
 
@@ -49,35 +50,30 @@ def fused(first: Operator, second: Operator) -> Operator | None:
     return None
 
 
-_REASONS = {
-    FlipNormalize: "mirrors and normalises in one pass over the pixels",
-}
+_ONE_PASS = "mirrors and normalises in one pass over the pixels"
 _DECODES_A_PART = "decodes only the part of the picture that the crop needs"
 
 
 def _cpu_user(graph: Graph, node: Node) -> Node | None:
-    """The node that alone uses a CPU node's single output, on the CPU too."""
+    """The node whose input alone uses a CPU node's single output, on the CPU too."""
     if node.device != "cpu" or len(node.specs) != 1:
         return None
     user = graph.only_consumer(Ref(node.name))
-    return user if user is not None and user.device == "cpu" else None
+    return user if user is not None and user.device == "cpu" and user.inputs == (Ref(node.name),) else None
 
 
 def _merged(first: Node, second: Node, operator: Operator) -> Node:
     return replace(
         second,
-        name=_name(first, second),
+        name=_joined(first.name, second.name),
         operator=operator,
-        operator_name=f"{first.operator_name}+{second.operator_name}",
+        operator_name=_joined(first.operator_name, second.operator_name),
         inputs=first.inputs,
         arguments=(*first.arguments, *second.arguments),
-        reason=_REASONS.get(type(operator), _DECODES_A_PART),
+        reason=_ONE_PASS if isinstance(operator, FlipNormalize) else _DECODES_A_PART,
     )
 
 
-def _name(first: Node, second: Node) -> str:
-    return f"{first.name}+{second.name}"
-
-
-def _ref(first: Node, second: Node) -> Ref:
-    return Ref(_name(first, second))
+def _joined(first: str, second: str) -> str:
+    """`image.decode+crop` of `image.decode` and `image.crop`."""
+    return f"{first}+{second.removeprefix('image.')}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from pipeplug import Context, Operator, PerSample, Tensor, TensorSpec
-from pipeplug_image.pictures import picture, resized
+from pipeplug_image.pictures import check_number, check_per_channel, picture, resized
 
 Border = Literal["constant", "edge", "reflect_101", "reflect_1001", "wrap"]
 WarpInterpolation = Literal["nearest", "linear", "cubic"]
@@ -31,18 +31,24 @@ class Rotate(Operator):
     border: Border = "constant"
     fill: float | tuple[float, ...] = 0.0
 
+    def check(self) -> None:
+        if isinstance(self.angle, float):
+            check_number("angle", self.angle)
+
     def infer(self, image: TensorSpec) -> TensorSpec:
         spec = picture(image)
+        check_per_channel("fill", self.fill, spec)
         return resized(spec, None, None) if self.expand else spec
 
     def cpu(self, image: Tensor, context: Context, *, angle: float) -> Tensor:
         from pipeplug_image.kernels.warp import rotate, rotated_size
 
-        size = rotated_size(image.shape, float(angle)) if self.expand else (image.shape[0], image.shape[1])
+        angle = check_number("angle", angle)
+        size = rotated_size(image.shape, angle) if self.expand else (image.shape[0], image.shape[1])
         out: Tensor = context.empty(resized(picture(image.spec), *size))
         rotate(
             image.numpy(),
-            float(angle),
+            angle,
             size=size,
             interpolation=self.interpolation,
             border=self.border,

@@ -30,9 +30,13 @@ class Transpose(Operator):
 
     def source(self, values: TensorSpec) -> str:
         """The layout of the input. Raises SpecError when it does not have the letters of the new one."""
-        source = values.layout or ("HWC" if values.shape is None or len(values.shape) == 3 else "")
+        if values.is_object:
+            raise SpecError("needs numbers, got a Python object; decode it first")
+        source = values.layout or ("HWC" if values.shape is None or len(values.shape) == 3 else None)
+        if source is None:
+            raise SpecError(f"needs a layout, got {values}; eager calls take Tensor(array, layout)")
         if sorted(source) != sorted(self.layout):
-            raise SpecError(f"cannot bring layout {source!r} to {self.layout!r}: the letters differ")
+            raise SpecError(f"cannot bring layout {source} to {self.layout}: the letters differ")
         return source
 
     def cpu(self, values: Tensor, context: Context) -> Tensor:

@@ -21,7 +21,6 @@ def boxes_of(uniforms, shapes, scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3)):
     return random_resized_crop_boxes(areas, aspects, uniforms[:, 2 * TRIES :], shapes, ratio)
 
 
-
 def one_box(uniforms, height, width, scale, ratio):
     """The law written for one image, as torchvision's documentation states it."""
     for attempt in range(TRIES):

@@ -63,7 +63,7 @@ class Recovered:
     """A picture of which parts may be missing.
 
     Attributes:
-        pixels: (height, width, channels); what is missing has arbitrary values.
+        pixels: (height, width, channels); what is missing is black or grey.
         damage: what is missing or broken, None for a whole picture.
     """
 
@@ -129,7 +129,7 @@ class Decoder:
         if direct is not None and pixels is direct:
             return direct
         upright = orient(pixels, orientation, out)
-        return upright if out is not None else np.ascontiguousarray(upright)
+        return upright if out is not None else _owned(upright)
 
     def recover(
         self, data: Encoded, options: DecodeOptions = DEFAULT, *, header: ImageHeader | None = None
@@ -141,9 +141,9 @@ class Decoder:
         """
         data, header = _opened(data, header, options)
         cut = find_cut(data, header)
-        pixels, complaint = self._stored(data, header, options)
+        pixels, complaint = self._stored(data, header, options, blank=True)
         upright = orient(pixels, header.orientation if options.orient else 1)
-        return Recovered(np.ascontiguousarray(upright), cut or complaint)
+        return Recovered(_owned(upright), cut or complaint)
 
     def decode_region(
         self,
@@ -189,6 +189,7 @@ class Decoder:
         box: Box | None = None,
         out: Array | None = None,
         borrow: bool = False,
+        blank: bool = False,
     ) -> Picture:
         """The picture in the channels, the dtype and the size that are wanted, but in its stored orientation."""
         want = header.color_of(options.mode)
@@ -206,6 +207,7 @@ class Decoder:
                 box=None if whole else box,
                 out=out if have == want and not whole else None,
                 borrow=borrow,
+                blank=blank,
             )
             if not whole:
                 box = None
@@ -248,6 +250,11 @@ def _read(data: bytes, header: ImageHeader, scale: int, want: Color) -> tuple[Ar
 def _part(pixels: Array, box: Box) -> Array:
     y, x, height, width = box
     return pixels[y : y + height, x : x + width]
+
+
+def _owned(pixels: Array) -> Array:
+    # Pillow's arrays are views of bytes, which nobody may write to.
+    return np.ascontiguousarray(pixels) if pixels.flags.writeable else pixels.copy()
 
 
 def _refuse_cut(data: bytes, header: ImageHeader) -> None:

@@ -53,8 +53,9 @@ def _channels(pixels: Array, header: ImageHeader) -> Array:
     given = pixels.shape[2]
     if header.color == "LA" and given == 4:
         return np.ascontiguousarray(pixels[:, :, ::3])
-    if given != header.channels or given < 3:
+    if given < header.channels or given < 3:
         raise DecodeError(
             f"{header.format} with {header.color} of {header.dtype} cannot be decoded: OpenCV gives {given} channels"
         )
-    return cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB if given == 3 else cv2.COLOR_BGRA2RGBA)
+    rgb = cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB if given == 3 else cv2.COLOR_BGRA2RGBA)
+    return rgb[:, :, : header.channels]  # a fourth channel that the header calls no alpha is dropped

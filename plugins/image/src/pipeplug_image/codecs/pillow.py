@@ -38,8 +38,8 @@ _FILES: dict[str, type[ImageFile]] = {
 def read(data: bytes, header: ImageHeader, *, reduce: int = 1, gray: bool = False) -> Picture:
     """The stored picture in the channels that the header names, without regard to orientation.
 
-    A picture that is cut or broken is returned as far as it could be decoded, with a complaint; what is missing has
-    arbitrary values.
+    A picture that is cut or broken is returned as far as it could be decoded, with a complaint; what is missing is
+    black.
 
     Args:
         data: the file.
@@ -51,6 +51,7 @@ def read(data: bytes, header: ImageHeader, *, reduce: int = 1, gray: bool = Fals
         DecodeError: nothing could be decoded.
     """
     # Pillow's readers raise a dozen kinds of exceptions for broken data, from struct.error to SyntaxError.
+    complaint = None
     try:
         image = _FILES[header.format](io.BytesIO(data))
         color = _draft(image, header, reduce, gray) if header.format == "JPEG" else header.color
@@ -59,7 +60,7 @@ def read(data: bytes, header: ImageHeader, *, reduce: int = 1, gray: bool = Fals
     except MemoryError:
         raise
     except Exception as error:
-        raise DecodeError(f"{header.format} is broken: {_text(error)}") from None
+        raise DecodeError(f"{header.format} is broken: {complaint or _text(error)}") from None
     if header.format == "TIFF" and complaint is None:
         pixels = orient(pixels, inverse(header.orientation))  # Pillow has turned it while loading
     if pixels.shape[:2] != header.output_size(orient=False, reduce=reduce):

@@ -91,6 +91,11 @@ class _Library:
         self.decompress = _typed(slow.tj3Decompress8, number, handle, data, size, handle, number, number)
 
 
+@cache
+def _loaded(path: str) -> _Library:
+    return _Library(path)  # it stays loaded until the process ends, whoever asks
+
+
 def _typed(function: ctypes._NamedFuncPointer, result: object, *arguments: object) -> ctypes._NamedFuncPointer:
     function.restype = result  # type: ignore[assignment]
     function.argtypes = arguments  # type: ignore[assignment]
@@ -104,7 +109,7 @@ class TurboJpeg:
     """
 
     def __init__(self, path: str) -> None:
-        self._library = _Library(path)
+        self._library = _loaded(path)
         self._thread = threading.local()
         self._lock = threading.Lock()
         self._owned: list[_Decompressor] = []
@@ -133,6 +138,7 @@ class TurboJpeg:
         box: Box | None = None,
         out: Array | None = None,
         borrow: bool = False,
+        blank: bool = False,
     ) -> Picture:
         """The stored picture, or the part `box` of it, without regard to orientation.
 
@@ -146,6 +152,7 @@ class TurboJpeg:
             box: y, x, height and width of the part, within the reduced picture.
             out: where the whole picture goes: rows may be apart, pixels may not.
             borrow: whether the result may lie in memory that this thread's next call overwrites.
+            blank: whether new memory is black first, so that what is missing is not what another picture left there.
 
         Raises:
             DecodeError: the data is no JPEG that the library can decode. What is decoded with a mere warning is
@@ -156,7 +163,8 @@ class TurboJpeg:
         frame = own.crop(box, header.output_size(orient=False, reduce=reduce))
         y, x, height, width = frame
         shape = (height, width, 1 if color == "L" else len(color))
-        pixels = out if out is not None else own.buffer(shape) if borrow else np.empty(shape, np.uint8)
+        new = np.zeros if blank else np.empty
+        pixels = out if out is not None else own.buffer(shape) if borrow else new(shape, np.uint8)
         complaint = own.fill(data, pixels, _PIXEL_FORMATS[color])
         if box is not None:
             pixels = pixels[box[0] - y : box[0] - y + box[2], box[1] - x : box[1] - x + box[3]]
@@ -176,20 +184,30 @@ class TurboJpeg:
             return self._owned[-1]
 
 
+def _columns(start: int, end: int, width: int, align: int) -> tuple[int, int]:
+    """The columns to decode for those from `start` to `end`: a whole block at least, or all there are.
+
+    The library does not smooth the colours of a part that is a few pixels wide, as it would those of the whole.
+    """
+    left, right = max(0, start - _MARGIN) // align * align, min(width, end + _MARGIN)
+    right = min(width, max(right, left + align))
+    return (left, right) if right - left >= align else (max(0, left - align), right)
+
+
 class _Decompressor:
-    """A handle of the library, which one thread uses, and a buffer that grows."""
+    """A handle of the library, which one thread uses, and a buffer that grows.
+
+    The library leaves a handle on which anything failed in the middle of that picture, and the next one would fail
+    too: a handle is given up with its first complaint.
+    """
 
     def __init__(self, library: _Library) -> None:
         self._library = library
-        self._handle = library.init(_INIT_DECOMPRESS)
-        if not self._handle:
-            raise MemoryError("TurboJPEG could not make a decompressor")
+        self._handle: int | None = None
         self._buffer = np.empty(0, np.uint8)
-        library.set(self._handle, _SCAN_LIMIT, _MAX_SCANS)
 
     def close(self) -> None:
-        self._library.destroy(self._handle)
-        self._handle = None
+        self._give_up()
         self._buffer = np.empty(0, np.uint8)
 
     def buffer(self, shape: tuple[int, int, int]) -> Array:
@@ -199,40 +217,64 @@ class _Decompressor:
         return self._buffer[:size].reshape(shape)
 
     def start(self, data: bytes, header: ImageHeader, reduce: int) -> None:
-        library, handle = self._library, self._handle
-        if library.read_header(handle, data, len(data)) and library.error_code(handle) != _WARNING:
-            raise self._error()
+        """Reads the header. Raises DecodeError unless the library can decode it and sees the size that we do."""
+        library = self._library
+        handle = self._opened()
+        if library.read_header(handle, data, len(data)):
+            self._refuse_fatal()
+            # The library reports a fatal error after a warning as a warning. A new handle has no size of an earlier
+            # picture, so that the next check finds it out.
+            self._give_up()
+            handle = self._opened()
+            library.read_header(handle, data, len(data))
         size = library.get(handle, _HEIGHT), library.get(handle, _WIDTH)
         if size != (header.height, header.width):  # or the library would write past the buffer
-            raise DecodeError(f"JPEG is broken: it says {header.height} x {header.width} and {size[0]} x {size[1]}")
+            text = self._text()
+            self._give_up()
+            raise DecodeError(f"JPEG of {header.width} x {header.height} pixels is broken: {text}")
         library.scale(handle, _Factor(1, reduce))
         library.crop(handle, _WHOLE)
 
     def crop(self, box: Box | None, size: tuple[int, int]) -> Box:
-        """Limits decoding to a box and what lies around it, if that is possible; what will be decoded."""
+        """Limits decoding to a box and what lies around it, if the library can; what will be decoded."""
         subsampling = self._library.get(self._handle, _SUBSAMPLING)
         if box is None or not 0 <= subsampling < len(_MCU_WIDTHS):
             return (0, 0, *size)
-        # The library aligns to blocks of the size they have when not reduced, at worst: a divisor of every alignment.
-        align = _MCU_WIDTHS[subsampling]
+        align = _MCU_WIDTHS[subsampling]  # what it asks for in a reduced picture is a divisor of that
         top, bottom = max(0, box[0] - _MARGIN), min(size[0], box[0] + box[2] + _MARGIN)
-        left, right = max(0, box[1] - _MARGIN) // align * align, min(size[1], box[1] + box[3] + _MARGIN)
-        region = _Region(left, top, right - left, bottom - top)
-        if self._library.crop(self._handle, region):
-            raise self._error()
+        left, right = _columns(box[1], box[1] + box[3], size[1], align)
+        if self._library.crop(self._handle, _Region(left, top, right - left, bottom - top)):
+            return (0, 0, *size)
         return top, left, bottom - top, right - left
 
     def fill(self, data: bytes, pixels: Array, pixel_format: int) -> str | None:
+        """Decodes into `pixels`; what the library complained about. Raises DecodeError if it had to give up."""
         address = pixels.__array_interface__["data"][0]
         if not self._library.decompress(self._handle, data, len(data), address, pixels.strides[0], pixel_format):
             return None
-        if self._library.error_code(self._handle) != _WARNING:
-            raise self._error()
+        self._refuse_fatal()
         text = self._text()
+        self._give_up()
         return None if _HARMLESS.search(text) else text
 
-    def _error(self) -> DecodeError:
-        return DecodeError(f"JPEG is broken: {self._text()}")
+    def _opened(self) -> int:
+        if self._handle is None:
+            self._handle = self._library.init(_INIT_DECOMPRESS)
+            if not self._handle:
+                raise MemoryError("TurboJPEG could not make a decompressor")
+            self._library.set(self._handle, _SCAN_LIMIT, _MAX_SCANS)
+        return self._handle
+
+    def _give_up(self) -> None:
+        if self._handle is not None:
+            self._library.destroy(self._handle)
+            self._handle = None
+
+    def _refuse_fatal(self) -> None:
+        if self._library.error_code(self._handle) != _WARNING:
+            text = self._text()
+            self._give_up()
+            raise DecodeError(f"JPEG is broken: {text}")
 
     def _text(self) -> str:
         return str(self._library.error_text(self._handle).decode("ascii", "replace"))

@@ -121,9 +121,4 @@ def _turned(image: Array, degrees: float, out: Array | None) -> Array:
 
 def _clamped(image: Array) -> Array:
     """Integers have been saturated already."""
-    if image.dtype != np.float32:
-        return image
-    flat = image.reshape(image.shape[0], -1)
-    cv2.max(flat, constant(0.0), dst=flat)
-    cv2.min(flat, constant(1.0), dst=flat)
-    return image
+    return np.clip(image, 0.0, 1.0, out=image) if image.dtype == np.float32 else image

@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 
 from pipeplug import SpecError
-from pipeplug_image.kernels.opencv import Array, channels_of, constant, copied, in_bands, settle, target, white_of
+from pipeplug_image.kernels.opencv import Array, channels_of, copied, in_bands, settle, target, white_of
 
 _LOOKED_UP = frozenset({"uint8", "int8", "uint16", "int16", "int32", "float16", "float32", "float64"})
 _DEPTHS = {
@@ -56,12 +56,13 @@ def cast(image: Array, dtype: str, scale: float = 1.0, *, out: Array | None = No
 
 
 def _convert(image: Array, dtype: str, scale: float, out: Array | None) -> Array:
-    if can_look_up(image, dtype):
-        return look_up(image, rounded(np.arange(256.0)[None] * scale, dtype), out)
-    if image.dtype.name in _DEPTHS and dtype in _DEPTHS and image.ndim <= 3 and scale > 0:
-        return _scaled(image, dtype, scale, out)
+    if image.ndim and image.size:  # OpenCV has neither single numbers nor empty arrays
+        if can_look_up(image, dtype):
+            return look_up(image, rounded(np.arange(256.0)[None] * scale, dtype), out)
+        if image.dtype.name in _DEPTHS and dtype in _DEPTHS and image.ndim <= 3 and scale > 0:
+            return _scaled(image, dtype, scale, out)
     exact = scale == 1 and np.dtype(dtype).kind == "f"
-    return rounded(image if exact else image.astype(np.float64) * scale, dtype)
+    return np.asarray(rounded(image if exact else image.astype(np.float64) * scale, dtype))
 
 
 def _scaled(image: Array, dtype: str, scale: float, out: Array | None) -> Array:
@@ -79,7 +80,8 @@ def _scaled(image: Array, dtype: str, scale: float, out: Array | None) -> Array:
 
 def _saturated(image: Array, out: Array, scale: float) -> None:
     # OpenCV turns what is beyond int32 into the least value of all.
-    limited = cv2.min(image, constant(np.iinfo(out.dtype).max / scale))
+    # NumPy limits them, as `cv2.min` takes an image of one pixel for the constant.
+    limited = np.minimum(image, np.iinfo(out.dtype).max / scale)
     cv2.addWeighted(limited, scale, limited, 0, 0, dst=out, dtype=_DEPTHS[out.dtype.name])
 
 

@@ -8,7 +8,18 @@ import cv2
 import numpy as np
 
 from pipeplug import ArgumentError
-from pipeplug_image.kernels.opencv import BORDERS, Array, Fill, channels_of, copied, scalar, settle, target
+from pipeplug_image.kernels.convert import rounded
+from pipeplug_image.kernels.opencv import (
+    BORDERS,
+    Array,
+    Fill,
+    channels_of,
+    copied,
+    per_channel,
+    scalar,
+    settle,
+    target,
+)
 
 Box: TypeAlias = tuple[int, int, int, int]
 """y, x, height, width in pixels."""
@@ -99,9 +110,9 @@ def flip(image: Array, *, horizontal: bool = False, vertical: bool = False, out:
 def erase(image: Array, boxes: Array, fill: Fill = 0.0, *, out: Array | None = None) -> Array:
     """A copy of the image with `fill` inside the boxes, integer rows of y, x, height, width.
 
-    What a box has outside the image counts for nothing.
+    What a box has outside the image counts for nothing. A fill that the dtype does not hold saturates.
     """
-    values = np.asarray(scalar(fill, channels_of(image))[: channels_of(image)]).astype(image.dtype)
+    values = rounded(np.array(per_channel(fill, channels_of(image), "fill")), image.dtype.name)
     result = copied(image, out) if out is not None else image.copy()
     for y, x, height, width in np.asarray(boxes, np.int64).reshape(-1, 4).tolist():
         part = result[max(y, 0) : max(y + height, 0), max(x, 0) : max(x + width, 0)]

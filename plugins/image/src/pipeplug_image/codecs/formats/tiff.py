@@ -43,7 +43,7 @@ def read_header(data: bytes) -> ImageHeader:
         raise DecodeError(f"TIFF stores colours of kind {kind}; grey, RGB, palette, CMYK and YCbCr can be decoded")
     color, base = _COLORS[kind]
     samples = _first(tags, _SAMPLES, base)
-    alpha = color in _WITH_ALPHA and samples == base + 1 and _first(tags, _EXTRA, 0) in (1, 2)
+    alpha = color in _WITH_ALPHA and samples == base + 1 and _first(tags, _EXTRA, 2) in (1, 2)
     return ImageHeader(
         "TIFF",
         tags[_HEIGHT][0],
