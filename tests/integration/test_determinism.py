@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from pipeplug import Batch, Context, Draws, Operator, Pipeline, Shapes, Tensor, TensorSpec, ops, pipeline
+from pipeplug import Array, Batch, Context, Draws, Operator, Pipeline, Shapes, Tensor, TensorSpec, ops, pipeline
 
 LENGTH = 53
 
@@ -22,10 +21,10 @@ class Noise(Operator):
     def infer(self, values: TensorSpec) -> TensorSpec:
         return TensorSpec((self.size,), "float64")
 
-    def draw(self, random: Draws) -> dict[str, NDArray[Any]]:
+    def draw(self, random: Draws) -> dict[str, Array]:
         return {"noise": random.normal(size=self.size), "gain": random.uniform(1, 2)}
 
-    def cpu(self, values: Tensor, context: Context, *, noise: NDArray[Any], gain: NDArray[Any]) -> Tensor:
+    def cpu(self, values: Tensor, context: Context, *, noise: Array, gain: Array) -> Tensor:
         return Tensor(values.numpy()[: self.size] * gain + noise)
 
 
@@ -35,10 +34,10 @@ class NoiseOfBatch(Operator):
     def infer(self, values: TensorSpec) -> TensorSpec:
         return TensorSpec((3,), "float64")
 
-    def draw(self, random: Draws) -> dict[str, NDArray[Any]]:
+    def draw(self, random: Draws) -> dict[str, Array]:
         return {"noise": random.normal(size=3)}
 
-    def cpu(self, values: Batch, context: Context, *, noise: NDArray[Any]) -> Batch:
+    def cpu(self, values: Batch, context: Context, *, noise: Array) -> Batch:
         return Batch.equal(values.numpy() + noise)
 
 
@@ -48,10 +47,10 @@ class Cut(Operator):
     def infer(self, values: TensorSpec) -> TensorSpec:
         return TensorSpec((None,), "float64")
 
-    def draw(self, random: Draws, values: Shapes) -> dict[str, NDArray[Any]]:
+    def draw(self, random: Draws, values: Shapes) -> dict[str, Array]:
         return {"length": random.integers(1, values[:, 0] + 1)}
 
-    def cpu(self, values: Tensor, context: Context, *, length: NDArray[Any]) -> Tensor:
+    def cpu(self, values: Tensor, context: Context, *, length: Array) -> Tensor:
         return Tensor(values.numpy()[:length])
 
 
@@ -61,10 +60,10 @@ class Nothing(Operator):
     def infer(self, values: TensorSpec) -> TensorSpec:
         return values
 
-    def draw(self, random: Draws) -> dict[str, NDArray[Any]]:
+    def draw(self, random: Draws) -> dict[str, Array]:
         return {"unused": random.uniform()}
 
-    def cpu(self, values: Tensor, context: Context, *, unused: NDArray[Any]) -> Tensor:
+    def cpu(self, values: Tensor, context: Context, *, unused: Array) -> Tensor:
         return values
 
 
@@ -195,7 +194,7 @@ def test_iterables_are_drawn_the_same_numbers_wherever_they_resume():
     whole = epochs(noisy(threads=1), 2)
     assert epochs(noisy(batch_size=3, threads=8), 2) == whole
     with noisy() as batches:
-        received = [batch for batch, _ in zip(batches, range(2), strict=False)]
+        received = [batch for _, batch in zip(range(2), batches, strict=False)]
         state = batches.state()
     with noisy(batch_size=5, threads=1) as batches:
         batches.load_state(state)

@@ -445,6 +445,16 @@ def test_a_serial_task_behind_it_keeps_an_iteration_from_being_evicted(serial):
     assert schedule.evict() == (None if serial else 1)
 
 
+def test_a_task_did_not_fail_alone_when_memory_was_let_go_since_it_started():
+    schedule = make(chain(1), [4], delivered=[0])
+    schedule.admit()
+    task = schedule.start()
+    schedule.retry()
+    assert not schedule.hold_back(task)
+    schedule.retry_oldest()
+    assert schedule.hold_back(schedule.start())
+
+
 def test_an_evicted_iteration_starts_over_when_it_is_the_oldest():
     schedule = make(chain(2), [4, 4, 4], delivered=[1])
     schedule.admit(), schedule.admit()

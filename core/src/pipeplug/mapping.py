@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field
 from numbers import Number
 from typing import Any
 
@@ -18,9 +19,9 @@ class _Map(Operator):
     """What both ways of mapping share."""
 
     function: Callable[..., Any]
-    specs: tuple[TensorSpec, ...]
-    single: bool
-    concurrent: bool
+    specs: tuple[TensorSpec, ...] = field(repr=False)
+    single: bool = field(repr=False)
+    concurrent: bool = field(repr=False)
 
     def infer(self, *values: TensorSpec) -> TensorSpec | tuple[TensorSpec, ...]:
         return self.specs[0] if self.single else self.specs

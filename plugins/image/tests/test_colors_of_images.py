@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import colorsys
 import io
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from PIL import Image, ImageEnhance
 
 from pipeplug import ArgumentError, Batch, Draws, SampleFailed, SpecError, eager, ops
 from pipeplug.runtime.randomness import key_hash
+from pipeplug_image.color_jitter import ColorJitter
 
 WHITE = {"uint8": 255, "uint16": 65535, "float32": 1.0}
 GREY = np.array([0.299, 0.587, 0.114])
@@ -74,6 +76,13 @@ def test_an_adjustment_by_a_factor_is_within_two_levels_of_pillow(name, factor, 
     assert apart(getattr(ops.image, name)(image, factor=factor), expected) <= 2
 
 
+@pytest.mark.parametrize("count", [1, 3, 4])
+def test_a_single_pixel_is_clamped_like_many(count):
+    pixel = np.full((1, 1, count), 0.75, np.float32)
+    colors = ops.image.brightness(pixel, factor=2).numpy()[0, 0, : min(count, 3)]
+    assert colors.tolist() == [1.0] * len(colors)
+
+
 @pytest.mark.parametrize("name", ["saturation", "hue"])
 def test_grey_has_neither_saturation_nor_hue(name, noise):
     image = noise((9, 12, 1))
@@ -100,15 +109,15 @@ def test_a_factor_is_not_negative(name, noise, run):
         operator(noise((8, 9, 3)), factor=-0.5)
     with pytest.raises(SampleFailed, match=f"image.{name} failed on row 0 .*: {message}"):
         run(lambda image, factor: operator(image, factor=factor), np.stack([noise((8, 9, 3))]), np.array([-0.5]))
-    with pytest.raises(ArgumentError, match="image.hue: turns is a number, and a finite one, got nan"):
+    with pytest.raises(ArgumentError, match=r"image.hue: turns is a number, and a finite one, got nan"):
         ops.image.hue(noise((8, 9, 3)), turns=float("nan"))
 
 
 @pytest.mark.parametrize("dtype", sorted(WHITE))
 def test_jitter_is_its_steps_in_the_drawn_order(dtype, noise, run):
     images = np.stack([noise((9, 12, 3), dtype, seed=row) for row in range(20)])
-    strengths = {"brightness": 0.4, "contrast": (0.5, 0.9), "saturation": 2.0, "hue": 0.2}
-    operator = ops.image.color_jitter.operator(**strengths)
+    strengths: dict[str, Any] = {"brightness": 0.4, "contrast": (0.5, 0.9), "saturation": 2.0, "hue": 0.2}
+    operator = ColorJitter(**strengths)
     drawn = operator.draw(Draws(4, key_hash("image.color_jitter"), 0, range(20)))
     low, high = np.array([[0.6, 0.5, 0, -0.2], [1.4, 0.9, 3, 0.2]])
     assert ((low <= drawn["amounts"]) & (drawn["amounts"] <= high)).all()
@@ -124,12 +133,13 @@ def test_jitter_is_its_steps_in_the_drawn_order(dtype, noise, run):
 
 @pytest.mark.parametrize("name", sorted(STEPS))
 def test_each_jitter_works_alone(name, noise):
-    image = noise((9, 12, 3))
+    image, strength = noise((9, 12, 3)), cast("dict[str, Any]", {name: 0.3})
     with eager(seed=2):
-        result = ops.image.color_jitter(image, **{name: 0.3}, key="one")
-    drawn = ops.image.color_jitter.operator(**{name: 0.3}).draw(Draws(2, key_hash("one"), 0, [0]))
+        result = ops.image.color_jitter(image, key="one", **strength)
+    operator = ColorJitter(**strength)
+    drawn = operator.draw(Draws(2, key_hash("one"), 0, [0]))
     amounts = dict(zip(STEPS, drawn["amounts"][0], strict=True))
-    argument = {"turns" if name == "hue" else "factor": amounts.pop(name)}
+    argument: dict[str, Any] = {"turns" if name == "hue" else "factor": amounts.pop(name)}
     assert np.array_equal(result, getattr(ops.image, name)(image, **argument))
     assert set(amounts.values()) <= {0.0, 1.0}
 
@@ -159,8 +169,8 @@ def test_strengths_of_jitter_are_checked(arguments, message, noise):
 def test_grey_is_pillows(dtype, channels, noise):
     image = noise((9, 12, 4), dtype)
     expected = image[:, :, :3].astype(float) @ GREY
-    for given in (image, image[:, :, :3]):
-        grey = ops.image.grayscale(given, channels=channels).numpy()
+    for source in (image, image[:, :, :3]):
+        grey = ops.image.grayscale(source, channels=channels).numpy()
         assert grey.shape == (9, 12, channels)
         assert np.array_equal(grey, np.repeat(grey[:, :, :1], channels, axis=2))
         assert apart(grey[:, :, 0], expected) <= {"uint8": 1, "uint16": 2, "float32": 1e-5}[dtype]
@@ -190,7 +200,7 @@ def test_qualities_vary_by_sample_and_are_checked(run):
     for quality, message in ((0, "quality is a number from 1 to 100, got 0"), (101, "from 1 to 100, got 101")):
         with pytest.raises(ArgumentError, match=message):
             ops.image.jpeg_distortion(images[0], quality=quality)
-    with pytest.raises(SampleFailed, match="quality is a whole number, got 3[0-9.]+; draw one with ops.random.integer"):
+    with pytest.raises(SampleFailed, match=r"quality is a whole number, got 3[0-9.]+; draw one with"):
         run(lambda image: ops.image.jpeg_distortion(image, quality=ops.random.uniform(low=30, high=40)), images)
     drawn = run(lambda image: ops.image.jpeg_distortion(image, quality=ops.random.integer(low=5, high=40)), images)
     assert len({each.tobytes() for each in drawn["out"].numpy()}) > 1
@@ -231,14 +241,14 @@ def test_numbers_for_other_channels_are_refused_as_soon_as_they_are_known(noise,
         SpecError, match=r"image.normalize at .*: mean has 3 numbers, but the image has 4 channels: give 1 or 4"
     ):
         ops.image.normalize(noise((8, 9, 4)), mean=MEAN)
-    with pytest.raises(SpecError, match="image.normalize at .*: std has 3 numbers, but the image has 1 channels"):
+    with pytest.raises(SpecError, match=r"image.normalize at .*: std has 3 numbers, but the image has 1 channels"):
         run(lambda image: ops.image.normalize(image, std=STD), np.stack([noise((8, 9, 1))]))
     with pytest.raises(
-        SampleFailed, match="image.normalize failed on item 0 .*std has 3 numbers, but the image has 1 "
+        SampleFailed, match=r"image.normalize failed on item 0 .*std has 3 numbers, but the image has 1 "
     ):
         run(lambda image: ops.image.normalize(image, std=STD), [noise((8, 9, 1))])
     for wrong in ({"std": 0}, {"std": (1, 0, 1)}, {"scale": 0}):
-        with pytest.raises(ArgumentError, match="image.normalize: std and scale are not 0, got std="):
+        with pytest.raises(ArgumentError, match=r"image.normalize: std and scale are not 0, got std="):
             ops.image.normalize(noise((8, 9, 3)), **wrong)
-    with pytest.raises(ArgumentError, match="takes 'float32' | .*, got 'float64'"):
+    with pytest.raises(ArgumentError, match=r"takes 'float32' | .*, got 'float64'"):
         ops.image.normalize(noise((8, 9, 3)), dtype="float64")

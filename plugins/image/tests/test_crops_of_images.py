@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from math import floor, sqrt
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from PIL import Image
 
 from pipeplug import ArgumentError, Batch, Draws, SampleFailed, SpecError, eager, ops
 from pipeplug.runtime.randomness import key_hash
+from pipeplug_image.random_resized_crop import RandomResizedCrop
 
 
 @given(data=st.data(), height=st.integers(1, 30), width=st.integers(1, 30))
@@ -91,17 +93,17 @@ def test_a_part_larger_than_the_image_names_both_and_the_sample(name, noise, run
 def test_a_position_is_two_numbers_from_0_to_1(noise, run):
     image = noise((8, 5, 3))
     for position in ((0.5, 1.1), (-0.1, 0.5), (0.5, float("nan"))):
-        with pytest.raises(ArgumentError, match="image.crop: position is a number from 0 to 1, got"):
+        with pytest.raises(ArgumentError, match=r"image.crop: position is a number from 0 to 1, got"):
             ops.image.crop(image, size=(2, 2), position=position)
     column = np.array([[0.5, 0.5], [0.5, 2.0]])
-    with pytest.raises(SampleFailed, match="image.crop failed on item 1 .*: position is a number from 0 to 1, got 2"):
+    with pytest.raises(SampleFailed, match=r"image.crop failed on item 1 .*: position is a number from 0 to 1, got 2"):
         run(lambda image, p: ops.image.crop(image, size=(2, 2), position=p), [image, image], list(column))
-    with pytest.raises(SampleFailed, match="position is two numbers a sample, vertical and horizontal, got .*0.25"):
+    with pytest.raises(SampleFailed, match=r"position is two numbers a sample, vertical and horizontal, got .*0.25"):
         run(lambda image, p: ops.image.crop(image, size=(2, 2), position=p), np.stack([image]), np.array([0.25]))
 
 
 def torchvision_box(areas, ratios, places, height, width, ratio):
-    """The law of torchvision 0.25, `RandomResizedCrop.get_params`, with the numbers drawn beforehand."""
+    """The law of torchvision 0.25, `RandomResizedCrop.get_params`, with the numbers drawn beforehand; no side is 0."""
     for share, aspect in zip(areas, ratios, strict=True):
         w = round(sqrt(height * width * share * aspect))
         h = round(sqrt(height * width * share / aspect))
@@ -109,9 +111,9 @@ def torchvision_box(areas, ratios, places, height, width, ratio):
             return floor(places[0] * (height - h + 1)), floor(places[1] * (width - w + 1)), h, w
     w, h = width, height
     if width / height < ratio[0]:
-        h = round(w / ratio[0])
+        h = max(1, round(w / ratio[0]))
     elif width / height > ratio[1]:
-        w = round(h * ratio[1])
+        w = max(1, round(h * ratio[1]))
     return (height - h) // 2, (width - w) // 2, h, w
 
 
@@ -141,8 +143,9 @@ unit = st.floats(0, 1, exclude_max=True)
 )
 def test_the_boxes_of_a_random_resized_crop_follow_torchvision(height, width, areas, ratios, places, bounds):
     scale, ratio = bounds
-    operator = ops.image.random_resized_crop.operator(size=(8, 8), scale=scale, ratio=ratio)
-    drawn = operator.draw(Given(areas, ratios, places), np.array([[height, width, 3]]))
+    operator = RandomResizedCrop(size=(8, 8), scale=scale, ratio=ratio)
+    numbers: Any = Given(areas, ratios, places)
+    drawn = operator.draw(numbers, np.array([[height, width, 3]]))
     shares = [scale[0] + (scale[1] - scale[0]) * each for each in areas]
     aspects = [ratio[0] * (ratio[1] / ratio[0]) ** each for each in ratios]
     assert drawn["box"].tolist() == [list(torchvision_box(shares, aspects, places, height, width, ratio))]
@@ -150,7 +153,7 @@ def test_the_boxes_of_a_random_resized_crop_follow_torchvision(height, width, ar
 
 def test_a_random_resized_crop_is_its_part_resized(noise, run):
     images = [noise((40, 61, 3), seed=row) for row in range(8)]
-    operator = ops.image.random_resized_crop.operator(size=(13, 17))
+    operator = RandomResizedCrop(size=(13, 17))
     boxes = operator.draw(Draws(5, key_hash("cut"), 0, range(8)), np.array([image.shape for image in images]))["box"]
 
     def crop(image):

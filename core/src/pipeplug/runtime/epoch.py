@@ -75,6 +75,8 @@ class Epoch:
         self._refs = [ref for stage in self._stages for ref in stage.outputs]
         self._outputs = session.plan.graph.outputs
         self._iteration_bytes = 0
+        self._begun = 0
+        self._handed_over = 0
 
     def batches(self, on_delivered: Callable[[int], None]) -> Generator[Outputs, None, None]:
         """The batches of the epoch in order; threads live until it is exhausted or closed.
@@ -90,6 +92,8 @@ class Epoch:
                 error.args = (f"{error}. {self._holders()}",)
             raise
         finally:
+            for iteration in self._iterations.values():
+                iteration.restart()  # closures in the frames of an error that is kept hold iterations
             self._iterations.clear()
 
     def _delivered(self, executor: Executor, on_delivered: Callable[[int], None]) -> Generator[Outputs, None, None]:
@@ -101,8 +105,9 @@ class Epoch:
                 break
             # A list, emptied in the act: this frame must not hold what the loop has let go.
             delivered: list[Any] = [self._deliver(self._iterations.pop(number))]
-            executor.resume()
             on_delivered(self._sampling.delivered(number))
+            self._handed_over = number + 1
+            executor.resume()
             if delivered[0] is not None:
                 yield delivered.pop()
         if self._reading is not None and self._reading.error is not None:
@@ -152,9 +157,14 @@ class Epoch:
     # What the executor calls.
 
     def fits(self, in_flight: int) -> bool:
-        return in_flight == 0 or self._session.memory.fits(self._iteration_bytes)
+        if in_flight == 0:
+            return True
+        # While a batch is handed over the loop still has the one before.
+        handing_over = self._begun - in_flight - self._handed_over
+        return in_flight + handing_over < self._options.prefetch and self._session.memory.fits(self._iteration_bytes)
 
     def begin(self, iteration: int) -> None:
+        self._begun += 1
         rows = self._sampling.rows(iteration)
         if rows is None:
             rows = Rows(np.empty(0, np.int64), np.empty(0, np.int64))

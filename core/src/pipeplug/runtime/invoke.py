@@ -116,6 +116,8 @@ def _store(
             check_value(spec, value)
         if column is not None and (value is not handed or value is None):
             column.put(row, value)
+            if column.array is not None:
+                value = column.sample(row)  # the one given may lie in that place too, another way round
         slots[slot] = value
 
 

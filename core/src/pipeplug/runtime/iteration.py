@@ -14,7 +14,7 @@ import numpy as np
 
 from pipeplug.errors import DeclarationError, SampleFailed
 from pipeplug.graph.graph import Node, Ref
-from pipeplug.spec import OBJECT, TensorSpec
+from pipeplug.spec import DTYPES, OBJECT, TensorSpec
 from pipeplug.tensor import Array, Batch, Tensor
 
 if TYPE_CHECKING:
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 Empty = Callable[[tuple[int, ...], str], Array]
 """Takes memory for a shape and a dtype."""
+
+
+_NARROWER = {"b": "b", "u": "bui", "i": "bui", "f": "buif", "c": "buifc"}
+"""By kind of dtype, the kinds of numbers that may become one without losing what they are."""
 
 
 class Column:
@@ -81,7 +85,8 @@ class Column:
             return
         array = value.numpy() if isinstance(value, Tensor) else np.asarray(value)
         if array.shape != self.shape or array.dtype.name != self.dtype:
-            raise _unlike(f"{self.dtype} {self.shape}", f"{array.dtype.name} {array.shape}")
+            given = f"{array.dtype.name} {array.shape}" if array.dtype.name in DTYPES else f"the object {value!r:.80}"
+            raise _unlike(f"{self.dtype} {self.shape}", given)
         self.array[row] = array
 
     def check(self, spec: TensorSpec) -> None:
@@ -120,8 +125,8 @@ def as_input(value: Any, spec: TensorSpec) -> Any:
     if spec.dtype is None or spec.is_object or not isinstance(value, (Number, np.bool_)):
         return value
     number = np.asarray(value)
-    if not isinstance(value, np.generic) and np.can_cast(number.dtype, spec.dtype, "same_kind"):
-        number = np.asarray(value, spec.dtype)  # a number of Python has no dtype of its own
+    if not isinstance(value, np.generic) and number.dtype.kind in _NARROWER[np.dtype(spec.dtype).kind]:
+        number = np.asarray(value, spec.dtype)  # a number of Python has no dtype of its own, but must fit
     return Tensor(number)
 
 

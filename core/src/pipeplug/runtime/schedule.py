@@ -142,7 +142,7 @@ class Schedule:
 
     @property
     def stuck(self) -> bool:
-        """Whether only tasks that were held back are left, so that nothing will go on.
+        """Whether only tasks that were held back are left.
 
         One of them is the oldest iteration's then: it has tasks that are not done, and waits for nobody's turn.
         """
@@ -162,8 +162,8 @@ class Schedule:
             self._exhausted = True
             return None
         self._next_admitted += 1
-        self._iterations[number] = iteration = self._new_iteration(number, rows)
-        self._launch(iteration, self._first)
+        self._iterations[number] = self._new_iteration(number, rows)
+        self._launch(self._iterations[number], self._first)
         return number
 
     def start(self) -> Task | None:
@@ -175,7 +175,7 @@ class Schedule:
         return heappop(self._ready)
 
     def finish(self, task: Task, rows: int | None = None) -> list[int]:
-        """Records that a task is done, and returns the numbers of the values that nobody needs any more.
+        """Records that a task is done, and returns the values that nobody needs any more.
 
         `rows` is how many samples a serial source's task read; 0 ends the epoch.
         """
@@ -225,8 +225,8 @@ class Schedule:
             return None
         number = young[-1].number
         self._forget_tasks(number)
-        self._iterations[number] = fresh = self._new_iteration(number, young[-1].rows)
-        fresh.evicted = True
+        self._iterations[number] = self._new_iteration(number, young[-1].rows)
+        self._iterations[number].evicted = True
         return number
 
     def deliverable(self) -> bool:
@@ -283,7 +283,7 @@ class Schedule:
         self._exhausted = True
         for each in range(number, self._next_admitted):
             self._forget_tasks(each)
-            self._iterations.pop(each, None)
+            del self._iterations[each]
 
     def _forget_tasks(self, number: int) -> None:
         for tasks in (self._ready, self._held_back, *(turns.parked for turns in self._turns.values())):
@@ -292,9 +292,6 @@ class Schedule:
 
 
 def _users_of_values(stages: Sequence[StageShape]) -> dict[int, list[int]]:
-    """By value, the stages that use it, once a use."""
-    users: dict[int, list[int]] = {value: [] for stage in stages for value in stage.outputs}
-    for number, stage in enumerate(stages):
-        for value in stage.inputs:
-            users[value].append(number)
-    return users
+    """By value, the stages that use it."""
+    values = [value for stage in stages for value in stage.outputs]
+    return {value: [user for user, stage in enumerate(stages) if value in stage.inputs] for value in values}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from pipeplug import Context, Operator, Tensor, TensorSpec
+from pipeplug import Context, Operator, PerSample, Tensor, TensorSpec
 from pipeplug_image.center_crop import CenterCrop
 from pipeplug_image.crop import Crop
 from pipeplug_image.decode import Decode, Part
@@ -55,6 +55,7 @@ class DecodeCrop(_DecodePart):
     """Decodes what a crop at a position needs."""
 
     crop: Crop
+    position: PerSample[tuple[float, float]]
 
     def infer(self, encoded: TensorSpec) -> TensorSpec:
         return self.crop.infer(self.decode.image_spec())
@@ -88,7 +89,7 @@ class DecodeRandomCrop(_DecodePart):
 
 
 class FlipNormalize(Operator):
-    """Mirrors and normalises an image in one pass over its pixels."""
+    """Mirrors and normalises an image."""
 
     flip: Flip
     normalize: Normalize

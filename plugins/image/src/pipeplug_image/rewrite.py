@@ -40,7 +40,7 @@ def fused(first: Operator, second: Operator) -> Operator | None:
         if isinstance(second, RandomResizedCrop):
             return DecodeResizedCrop(decode=first, crop=second)
         if isinstance(second, Crop):
-            return DecodeCrop(decode=first, crop=second)
+            return DecodeCrop(decode=first, crop=second, position=second.position)
         if isinstance(second, CenterCrop):
             return DecodeCenterCrop(decode=first, crop=second)
         if isinstance(second, RandomCrop):
@@ -50,7 +50,7 @@ def fused(first: Operator, second: Operator) -> Operator | None:
     return None
 
 
-_ONE_PASS = "mirrors and normalises in one pass over the pixels"
+_ONE_KERNEL = "mirrors and normalises in one kernel"
 _DECODES_A_PART = "decodes only the part of the picture that the crop needs"
 
 
@@ -70,7 +70,7 @@ def _merged(first: Node, second: Node, operator: Operator) -> Node:
         operator_name=_joined(first.operator_name, second.operator_name),
         inputs=first.inputs,
         arguments=(*first.arguments, *second.arguments),
-        reason=_ONE_PASS if isinstance(operator, FlipNormalize) else _DECODES_A_PART,
+        reason=_ONE_KERNEL if isinstance(operator, FlipNormalize) else _DECODES_A_PART,
     )
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pipeplug import DecodeError
 from pipeplug_image.limits import MAX_PIXELS
@@ -16,8 +15,7 @@ CHANNELS = {"L": 1, "LA": 2, "RGB": 3, "RGBA": 4, "CMYK": 4}
 MODE_COLORS: dict[str, Color] = {"RGB": "RGB", "gray": "L", "RGBA": "RGBA"}
 
 
-@dataclass(frozen=True, slots=True)
-class ImageHeader:
+class ImageHeader(NamedTuple):
     """What the first bytes of a file say about the picture in it, in the way it is stored.
 
     Attributes:

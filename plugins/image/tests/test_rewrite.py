@@ -1,0 +1,310 @@
+"""What the plugin makes of a graph: what is fused, what is not, and that no number changes."""
+
+from __future__ import annotations
+
+import io
+from typing import get_args
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pipeplug import ArgumentError, DecodeError, SampleFailed, TensorSpec, ops, pipeline
+from pipeplug_image.codecs.encode import Subsampling, encode_jpeg
+
+MEAN, STD = (123.7, 116.3, 103.5), (58.4, 57.1, 57.4)
+
+
+def picture(height, width, seed=0):
+    """Edges, gradients and noise: what makes a wrong margin show."""
+    random = np.random.default_rng(seed)
+    y, x = np.mgrid[:height, :width]
+    smooth = np.dstack((x * 255 // width, y * 255 // height, (x // 5 + y // 3) % 2 * 255))
+    return (smooth * 0.7 + random.integers(0, 76, (height, width, 3))).astype(np.uint8)
+
+
+def encoded(format, image, **options):
+    file = io.BytesIO()
+    (image if isinstance(image, Image.Image) else Image.fromarray(image)).save(file, format, **options)
+    return file.getvalue()
+
+
+def exif(orientation):
+    block = Image.Exif()
+    block[0x0112] = orientation
+    return block.tobytes()
+
+
+def kinds():
+    """Files by what is special in them."""
+    files = {}
+    for place, subsampling in enumerate(get_args(Subsampling)):
+        for height, width in ((61, 83), (48, 64), (33, 130)):
+            name = f"{subsampling} {height}x{width}"
+            files[name] = encode_jpeg(picture(height, width, place), 90, subsampling=subsampling)
+    for orientation in range(1, 9):
+        files[f"orientation {orientation}"] = encoded("JPEG", picture(61, 83), exif=exif(orientation), subsampling=2)
+    odd = picture(51, 67)
+    files["progressive"] = encoded("JPEG", odd, progressive=True, quality=90)
+    files["restart markers"] = encoded("JPEG", odd, restart_marker_blocks=3)
+    files["grey"] = encoded("JPEG", odd[:, :, 0])
+    files["cmyk"] = encoded("JPEG", Image.fromarray(np.dstack((odd, odd[:, :, 0] // 3)), "CMYK"))
+    files["rgb in jpeg"] = encoded("JPEG", odd, keep_rgb=True)
+    files["png"] = encoded("PNG", odd)
+    files["png, rgba"] = encoded("PNG", np.dstack((odd, odd[:, :, 0])))
+    files["webp"] = encoded("WebP", odd)
+    files["tiff"] = encoded("TIFF", odd)
+    files["bmp"] = encoded("BMP", odd)
+    files["gif"] = encoded("GIF", Image.fromarray(odd).quantize(64))
+    return files
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp("kinds")
+    for place, content in enumerate(kinds().values()):
+        (root / f"{place:02d}.x").write_bytes(content)
+    return root
+
+
+def pipeline_of(function, root, *, batch_size=16, **options):
+    @pipeline(batch_size=batch_size, **{"threads": 2, **options})
+    def whole():
+        out = function(ops.read.files(str(root))[0])
+        return out if isinstance(out, dict) else {"out": out}
+
+    return whole()
+
+
+def kernels(function, root):
+    """The nodes of the plan that touch pixels."""
+    nodes = pipeline_of(function, root).plan.graph.nodes
+    return [
+        node.name for node in nodes if node.name.startswith("image.") and not node.name.endswith((".draw", ".shape"))
+    ]
+
+
+def decoded(then, **arguments):
+    return lambda encoded: then(ops.image.decode(encoded, **arguments))
+
+
+def train(image):
+    image = ops.image.random_resized_crop(image, size=(32, 24))
+    image = ops.image.flip(image)
+    return ops.image.normalize(image, mean=MEAN, std=STD, layout="CHW")
+
+
+CROPS = {
+    "random_resized_crop": lambda image: ops.image.random_resized_crop(image, size=(32, 24)),
+    "random_crop": lambda image: ops.image.random_crop(image, size=(20, 31)),
+    "center_crop": lambda image: ops.image.center_crop(image, size=(20, 31)),
+    "crop": lambda image: ops.image.crop(image, size=(20, 31), position=(0.9, 0.3)),
+}
+
+
+def assert_same_as_written(function, root, *, threads=2, seed=0, epoch=0):
+    """Every sample is what the graph gives as the user wrote it, node by node."""
+    made = pipeline_of(function, root, threads=threads, seed=seed)
+    assert any("+" in node.name for node in made.plan.graph.nodes)
+    made.set_epoch(epoch)
+    with made as batches:
+        fused = [np.asarray(sample) for batch in batches for sample in batch["out"]]
+    written = made.samples(range(len(fused)), epoch=epoch)["out"]
+    assert len(fused) == len(list(root.iterdir()))
+    for name, ours, other in zip(kinds(), fused, written, strict=False):
+        other = np.asarray(other)
+        assert ours.dtype == other.dtype
+        assert np.array_equal(ours, other), name
+
+
+@pytest.mark.parametrize("crop", sorted(CROPS))
+def test_a_decode_and_the_crop_of_it_become_one(crop, folder):
+    made = pipeline_of(decoded(CROPS[crop]), folder).plan.graph
+    assert kernels(decoded(CROPS[crop]), folder) == [f"image.decode+{crop}"]
+    node = made[f"image.decode+{crop}"]
+    assert node.operator_name == f"image.decode+{crop}"
+    assert node.reason == "decodes only the part of the picture that the crop needs"
+
+
+@pytest.mark.parametrize("library", ["turbo", "pillow"])
+@pytest.mark.parametrize("crop", sorted(CROPS))
+@pytest.mark.parametrize("arguments", [{}, {"orient": False}, {"mode": "gray"}, {"mode": "RGBA"}], ids=str)
+def test_fusing_a_crop_changes_no_pixel(crop, arguments, library, folder, monkeypatch):
+    if library == "pillow":
+        monkeypatch.setattr("pipeplug_image.codecs.decode.find_library", lambda: None)
+    for seed in range(2):
+        assert_same_as_written(decoded(CROPS[crop], **arguments), folder, seed=seed)
+
+
+@pytest.mark.parametrize("crop", sorted(CROPS))
+@pytest.mark.parametrize("arguments", [{"mode": "unchanged"}, {"dtype": "unchanged"}], ids=str)
+def test_parts_of_unknown_channels_or_dtype_do_not_overwrite_one_another(crop, arguments, folder):
+    assert_same_as_written(decoded(CROPS[crop], **arguments), folder, threads=1)
+
+
+def test_parts_without_turbojpeg_are_those_with_it(folder, monkeypatch):
+    def results():
+        with pipeline_of(decoded(CROPS["random_resized_crop"]), folder) as batches:
+            return np.concatenate([batch["out"].numpy() for batch in batches])
+
+    with_it = results()
+    monkeypatch.setattr("pipeplug_image.codecs.decode.find_library", lambda: None)
+    assert np.array_equal(results(), with_it)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+def test_no_thread_count_changes_a_number(threads, folder):
+    for epoch in (0, 3):
+        assert_same_as_written(decoded(train), folder, threads=threads, seed=5, epoch=epoch)
+
+
+def test_the_training_recipe_becomes_two_kernels(folder):
+    assert kernels(decoded(train), folder) == ["image.decode+random_resized_crop", "image.flip+normalize"]
+    node = pipeline_of(decoded(train), folder).plan.graph["image.flip+normalize"]
+    assert node.reason == "mirrors and normalises in one kernel"
+
+
+def test_resize_flip_and_normalize_become_two_kernels(folder):
+    def resized(image):
+        image = ops.image.flip(ops.image.resize(image, size=(20, 20)))
+        return ops.image.normalize(image, mean=MEAN, std=STD)
+
+    assert kernels(decoded(resized), folder) == ["image.decode", "image.resize", "image.flip+normalize"]
+    assert_same_as_written(decoded(resized), folder)
+
+
+@pytest.mark.parametrize("probability", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("layout", ["HWC", "CHW"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "uint8"])
+def test_mirroring_while_normalising_changes_no_number(probability, layout, dtype, folder):
+    def flipped(image):
+        image = ops.image.flip(image, probability=probability)
+        return ops.image.normalize(image, mean=MEAN, std=STD, scale=30, shift=99, dtype=dtype, layout=layout)
+
+    assert_same_as_written(decoded(flipped), folder)
+
+
+def twice(image):
+    return {"a": ops.image.center_crop(image, size=(9, 9)), "b": ops.image.random_crop(image, size=(9, 9))}
+
+
+def delivered(image):
+    return {"whole": image, "part": ops.image.center_crop(image, size=(9, 9))}
+
+
+def flip_delivered(image):
+    flipped = ops.image.flip(ops.image.resize(image, size=(9, 9)))
+    return {"flipped": flipped, "out": ops.image.normalize(flipped)}
+
+
+def flip_used_twice(image):
+    flipped = ops.image.flip(ops.image.resize(image, size=(9, 9)))
+    return {"a": ops.image.normalize(flipped), "b": ops.image.normalize(flipped, dtype="float16")}
+
+
+def jittered(image):
+    image = ops.image.flip(ops.image.resize(image, size=(9, 9)))
+    return ops.image.normalize(ops.image.color_jitter(image, hue=0.1))
+
+
+def upside_down(image):
+    return ops.image.normalize(ops.image.flip(ops.image.resize(image, size=(9, 9)), direction="vertical"))
+
+
+@pytest.mark.parametrize("function", [twice, delivered, flip_delivered, flip_used_twice, jittered, upside_down])
+def test_what_others_use_or_what_would_change_is_left_as_it_is(function, folder):
+    assert not any("+" in name for name in kernels(decoded(function), folder))
+
+
+def test_decoding_to_a_smaller_size_or_a_part_of_a_cut_file_is_left_as_it_is(folder):
+    assert kernels(decoded(CROPS["center_crop"], reduce=2), folder) == ["image.decode", "image.center_crop"]
+
+    def partial(encoded):
+        found = ops.image.decode(encoded, truncated="partial")
+        return {"out": ops.image.center_crop(found["image"], size=(9, 9)), "truncated": found["truncated"]}
+
+    assert kernels(partial, folder) == ["image.decode", "image.center_crop"]
+
+
+def test_two_pairs_in_one_graph_have_names_of_their_own(folder):
+    def pairs(encoded):
+        first = ops.image.center_crop(ops.image.decode(encoded), size=(9, 9))
+        second = ops.image.center_crop(ops.image.decode(encoded, mode="gray"), size=(9, 9), name="middle")
+        third = ops.image.center_crop(ops.image.decode(encoded, name="read"), size=(9, 9))
+        return {"a": first, "b": second, "c": third}
+
+    names = [node.name for node in pipeline_of(pairs, folder).plan.graph.nodes if "+" in node.name]
+    assert sorted(names) == ["image.decode+center_crop", "image.decode_2+middle", "read+center_crop_2"]
+
+
+def test_arguments_that_vary_by_sample_reach_the_fused_crop(folder):
+    def cut(encoded):
+        place = TensorSpec((2,), "float64")
+        both = ops.random.uniform(), ops.random.uniform()
+        position = ops.map(lambda y, x: np.array([y, x]), *both, spec=place)
+        return ops.image.crop(ops.image.decode(encoded), size=(20, 31), position=position)
+
+    assert kernels(cut, folder) == ["image.decode+crop"]
+    assert_same_as_written(cut, folder)
+
+
+def broken_folder(root):
+    good = encoded("JPEG", picture(61, 83))
+    files = {"a.jpg": good, "b.jpg": good[: len(good) // 2], "c.jpg": good, "d.jpg": b"", "e.jpg": b"<html>404</html>"}
+    files |= {"f.jpg": good, "g.png": encoded("PNG", picture(40, 40))[:300], "h.jpg": good}
+    for name, content in files.items():
+        (root / name).write_bytes(content)
+    return root
+
+
+@pytest.mark.parametrize("crop", sorted(CROPS))
+@pytest.mark.parametrize("threads", [1, 2])
+def test_files_that_fail_are_named_and_the_others_are_what_they_are(crop, threads, tmp_path):
+    made = pipeline_of(decoded(CROPS[crop]), broken_folder(tmp_path), batch_size=8, threads=threads, on_error="skip")
+    with made as batches:
+        (batch,) = batches
+    assert batch.positions.tolist() == [0, 2, 5, 7]
+    assert [failure.origin[-5:] for failure in batch.failures] == ["b.jpg", "d.jpg", "e.jpg", "g.png"]
+    assert all(isinstance(failure.cause, DecodeError) for failure in batch.failures)
+    reasons = ["is cut", r"the data is empty \(0 bytes\)", "HTML page", "PNG of 40 x 40 pixels is cut"]
+    for reason, failure in zip(reasons, batch.failures, strict=True):
+        with pytest.raises(DecodeError, match=reason):
+            raise failure.cause
+    assert np.array_equal(batch["out"].numpy(), np.stack(list(made.samples([0, 2, 5, 7])["out"])))
+
+
+def test_an_error_of_a_fused_node_says_which_and_which_file(tmp_path):
+    root = broken_folder(tmp_path)
+    with pytest.raises(
+        SampleFailed, match=rf"^image.decode\+crop failed on {root}/b.jpg \(position 1, index 1\): Decode"
+    ):
+        with pipeline_of(decoded(CROPS["crop"]), root) as batches:
+            list(batches)
+
+
+@pytest.mark.parametrize("name", ["crop", "center_crop", "random_crop"])
+def test_a_crop_larger_than_a_picture_names_both_and_the_file(name, tmp_path):
+    (tmp_path / "small.jpg").write_bytes(encoded("JPEG", picture(61, 83)))
+    message = (
+        rf"image.decode\+{name} failed on {tmp_path}/small.jpg \(.*\): ArgumentError: "
+        "a crop of height 62 and width 4 does not fit into an image of height 61 and width 83: pad or resize"
+    )
+    with pytest.raises(SampleFailed, match=message) as caught:
+        with pipeline_of(decoded(lambda image: getattr(ops.image, name)(image, size=(62, 4))), tmp_path) as batches:
+            list(batches)
+    assert isinstance(caught.value.cause, ArgumentError)
+
+
+def test_damage_outside_of_the_part_is_not_seen_and_touches_no_pixel(tmp_path):
+    good = encode_jpeg(picture(160, 120), 90)
+    at = len(good) - 60  # in the last rows of blocks
+    (tmp_path / "damaged.jpg").write_bytes(good[:at] + b"\xff\xd9\0\0\0" + good[at + 5 :])
+
+    def top(image):
+        return ops.image.crop(image, size=(40, 60), position=(0, 0))
+
+    with pipeline_of(decoded(top), tmp_path) as batches:
+        (batch,) = batches
+    assert np.array_equal(batch["out"][0], ops.image.decode(good).numpy()[:40, :60])
+    with pytest.raises(SampleFailed, match=r"image.decode failed on .*damaged.jpg .*DecodeError: JPEG .* is broken"):
+        pipeline_of(decoded(top), tmp_path).samples([0])
