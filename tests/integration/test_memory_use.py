@@ -86,7 +86,7 @@ def test_a_chain_holds_output_batches_and_two_intermediates_a_thread(count: int,
     with chain(*operators, threads=threads, prefetch=prefetch) as batches:
         for batch in batches:
             assert batch["image"].numpy().shape == (8, SIDE, SIDE)
-        # One batch more, for a moment: `for` lets the last one go only when it has the next.
+        # One batch more, if a thread begins the next one before `for` lets go of the one that it had.
         bound = (prefetch + 2) * 8 * IMAGE_BYTES + threads * 2 * IMAGE_BYTES
         assert use(batches).peak <= bound
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 from pipeplug.errors import SpecError
@@ -75,13 +75,13 @@ class TensorSpec:
         return self.layout.index(letter)
 
     def with_shape(self, shape: Iterable[int | None] | None) -> TensorSpec:
-        return replace(self, shape=None if shape is None else tuple(shape))
+        return TensorSpec(None if shape is None else tuple(shape), self.dtype, self.layout)
 
     def with_dtype(self, dtype: str | None) -> TensorSpec:
-        return replace(self, dtype=dtype)
+        return TensorSpec(self.shape, dtype, self.layout)
 
     def with_layout(self, layout: str | None) -> TensorSpec:
-        return replace(self, layout=layout)
+        return TensorSpec(self.shape, self.dtype, layout)
 
     def admits(self, other: TensorSpec) -> bool:
         """Whether a sample of spec `other` is one that this spec describes; unknowns here admit anything."""

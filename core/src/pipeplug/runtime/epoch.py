@@ -157,11 +157,10 @@ class Epoch:
     # What the executor calls.
 
     def fits(self, in_flight: int) -> bool:
-        if in_flight == 0:
-            return True
-        # While a batch is handed over the loop still has the one before.
-        handing_over = self._begun - in_flight - self._handed_over
-        return in_flight + handing_over < self._options.prefetch and self._session.memory.fits(self._iteration_bytes)
+        # A batch that is being handed over counts as in flight: until it has it, the loop keeps the one before.
+        under_way = self._begun - self._handed_over
+        fits = under_way < self._options.prefetch and self._session.memory.fits(self._iteration_bytes)
+        return under_way == 0 or fits
 
     def begin(self, iteration: int) -> None:
         self._begun += 1

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from pipeplug import ArgumentError, Context, Operator, Tensor, TensorSpec
-from pipeplug_image.pictures import channels, check_per_channel, picture
+from pipeplug_image.pictures import check_per_channel, picture
 
 if TYPE_CHECKING:
     from pipeplug_image.kernels.normalization import Normalization
@@ -54,9 +54,15 @@ class Normalize(Operator):
 
     def normalized(self, image: Tensor, context: Context, *, flipped: bool) -> Tensor:
         """The image, mirrored left to right first if `flipped`, normalised in one pass."""
-        out: Tensor = context.empty(self.infer(image.spec))
-        prepared(self, channels(image.spec) or 0)(image.numpy(), flip=flipped, out=out.numpy())
+        out: Tensor = context.empty(result_of(self, image.shape, image.dtype, image.layout))
+        prepared(self, image.shape[2])(image.numpy(), flip=flipped, out=out.numpy())
         return out
+
+
+@lru_cache(maxsize=1024)
+def result_of(operator: Normalize, shape: tuple[int, ...], dtype: str, layout: str | None) -> TensorSpec:
+    """The spec of the result for one image; most batches have images of one size."""
+    return operator.infer(TensorSpec(shape, dtype, layout))
 
 
 @lru_cache(maxsize=64)

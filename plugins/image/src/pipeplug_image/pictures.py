@@ -33,7 +33,7 @@ def picture(
     if spec.shape is None:
         return TensorSpec((None, None, None), spec.dtype, "HWC")
     _check_shape(spec.shape, counts)
-    return TensorSpec(spec.shape, spec.dtype, "HWC")
+    return spec if spec.layout == "HWC" else TensorSpec(spec.shape, spec.dtype, "HWC")
 
 
 def _check_shape(shape: tuple[int | None, ...], counts: tuple[int, ...] | None) -> None:

@@ -64,6 +64,6 @@ class RandomResizedCrop(Operator):
         """The part in the size asked for."""
         from pipeplug_image.kernels.resample import resize
 
-        out: Tensor = context.empty(TensorSpec((*self.size, part.shape[2]), part.dtype.name, "HWC"))
+        out: Tensor = context.empty(TensorSpec((*self.size, part.shape[2]), Tensor(part).dtype, "HWC"))
         resize(part, self.size, interpolation=self.interpolation, antialias=self.antialias, out=out.numpy())
         return out

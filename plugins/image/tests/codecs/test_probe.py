@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 import io
 import struct
 import zlib
@@ -159,7 +158,7 @@ def test_a_damaged_chunk_of_a_png_is_named(samples):
 def test_segments_after_fill_bytes_and_junk_are_found(samples):
     data = samples.file("JPEG", orientation=6)
     padded = data[:2] + b"\xff\xff\xff" + data[2:]
-    assert dataclasses.replace(probe(padded), body=0) == dataclasses.replace(probe(data), body=0)
+    assert probe(padded)._replace(body=0) == probe(data)._replace(body=0)
     assert probe(padded).body == probe(data).body + 3
 
 

@@ -204,6 +204,8 @@ class _Decompressor:
     def __init__(self, library: _Library) -> None:
         self._library = library
         self._handle: int | None = None
+        self._reduce = 1
+        self._cropped = False
         self._buffer = np.empty(0, np.uint8)
 
     def close(self) -> None:
@@ -232,20 +234,28 @@ class _Decompressor:
             text = self._text()
             self._give_up()
             raise DecodeError(f"JPEG of {header.width} x {header.height} pixels is broken: {text}")
-        library.scale(handle, _Factor(1, reduce))
-        library.crop(handle, _WHOLE)
+        if reduce != self._reduce:
+            library.scale(handle, _Factor(1, reduce))
+            self._reduce = reduce
 
     def crop(self, box: Box | None, size: tuple[int, int]) -> Box:
         """Limits decoding to a box and what lies around it, if the library can; what will be decoded."""
         subsampling = self._library.get(self._handle, _SUBSAMPLING)
         if box is None or not 0 <= subsampling < len(_MCU_WIDTHS):
-            return (0, 0, *size)
+            return self._uncropped(size)
         align = _MCU_WIDTHS[subsampling]  # what it asks for in a reduced picture is a divisor of that
         top, bottom = max(0, box[0] - _MARGIN), min(size[0], box[0] + box[2] + _MARGIN)
         left, right = _columns(box[1], box[1] + box[3], size[1], align)
+        self._cropped = True
         if self._library.crop(self._handle, _Region(left, top, right - left, bottom - top)):
-            return (0, 0, *size)
+            return self._uncropped(size)
         return top, left, bottom - top, right - left
+
+    def _uncropped(self, size: tuple[int, int]) -> Box:
+        if self._cropped:  # by the picture before
+            self._library.crop(self._handle, _WHOLE)
+            self._cropped = False
+        return (0, 0, *size)
 
     def fill(self, data: bytes, pixels: Array, pixel_format: int) -> str | None:
         """Decodes into `pixels`; what the library complained about. Raises DecodeError if it had to give up."""
@@ -263,6 +273,7 @@ class _Decompressor:
             if not self._handle:
                 raise MemoryError("TurboJPEG could not make a decompressor")
             self._library.set(self._handle, _SCAN_LIMIT, _MAX_SCANS)
+            self._reduce, self._cropped = 1, False
         return self._handle
 
     def _give_up(self) -> None:

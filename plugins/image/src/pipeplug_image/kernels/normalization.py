@@ -110,4 +110,4 @@ def _one_pass(factor: NDArray[np.float64], offset: NDArray[np.float64]) -> cv2.d
 
 
 def _shares(blob: Array, out: Array) -> bool:
-    return bool(blob.ctypes.data == out.ctypes.data)
+    return np.may_share_memory(blob, out)

@@ -24,6 +24,8 @@ Array: TypeAlias = NDArray[Any]
 PIXEL_DTYPES = {"uint8": 255.0, "uint16": 65535.0, "float32": 1.0}
 """The dtypes that every kernel takes, and the value of white in each."""
 
+_WHITES = {np.dtype(name): white for name, white in PIXEL_DTYPES.items()}  # looking up a dtype's name takes longer
+
 BORDERS = {
     "constant": cv2.BORDER_CONSTANT,
     "edge": cv2.BORDER_REPLICATE,
@@ -47,9 +49,10 @@ def channels_of(image: Array) -> int:
 
 def white_of(image: Array) -> float:
     """The value of white. Raises SpecError for a dtype that is none of pixels."""
-    if image.dtype.name not in PIXEL_DTYPES:
+    white = _WHITES.get(image.dtype)
+    if white is None:
         raise SpecError(f"needs one of {', '.join(PIXEL_DTYPES)}, got {image.dtype}; cast the image first")
-    return PIXEL_DTYPES[image.dtype.name]
+    return white
 
 
 def per_channel(value: Fill, channels: int, name: str) -> tuple[float, ...]:

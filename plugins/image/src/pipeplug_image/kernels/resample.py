@@ -64,9 +64,11 @@ def resize(
 
     Raises ArgumentError when the box is empty or leaves the image, or the size is not positive.
     """
-    rows, columns = _grids(image, size, box)
     shape = (*size, *image.shape[2:])
     direct = target(out, shape, image.dtype)
+    if box is None and interpolation == "linear" and (not antialias or _enlarges(image, size)):
+        return settle(_stretched(image, size, direct), out, shape)
+    rows, columns = _grids(image, size, box)
     if rows == _identity(rows) and columns == _identity(columns):
         return copied(image, out)
     if interpolation == "nearest":
@@ -79,13 +81,27 @@ def resize(
     return settle(_pillow(image, rows, columns, interpolation), out, shape)
 
 
-def _grids(image: Array, size: tuple[int, int], box: Region | None) -> tuple[_Grid, _Grid]:
+def _enlarges(image: Array, size: tuple[int, int]) -> bool:
+    return size[0] >= image.shape[0] and size[1] >= image.shape[1]
+
+
+def _stretched(image: Array, size: tuple[int, int], out: Array | None) -> Array:
+    """The whole image at another size, linearly: what loaders do most, so no grid is made for it."""
+    _check(image, size)
+    return cv2.resize(image, (size[1], size[0]), dst=out, interpolation=cv2.INTER_LINEAR)
+
+
+def _check(image: Array, size: tuple[int, int]) -> None:
     channels_of(image)
     white_of(image)
-    height, width = image.shape[:2]
-    y, x, box_height, box_width = (0, 0, height, width) if box is None else box
     if min(size) < 1:
         raise ArgumentError(f"cannot resize to height {size[0]} and width {size[1]}: both must be at least 1")
+
+
+def _grids(image: Array, size: tuple[int, int], box: Region | None) -> tuple[_Grid, _Grid]:
+    _check(image, size)
+    height, width = image.shape[:2]
+    y, x, box_height, box_width = (0, 0, height, width) if box is None else box
     inside = y >= 0 and x >= 0 and y + box_height <= height and x + box_width <= width
     if not (inside and box_height > 0 and box_width > 0 and isfinite(y + x)):
         raise ArgumentError(
