@@ -12,7 +12,7 @@ import numpy as np
 from contact_sheet import contact_sheet
 from rich.console import Console
 
-from pipeplug import Outputs, ops, pipeline
+from pipeplug import Outputs, Value, ops, pipeline
 from pipeplug.cli.report import describe_rate, operator_table, show_progress
 
 MEDIA = Path(__file__).parent / "media"
@@ -23,7 +23,7 @@ COPIES, VIEWS = 32, 6
 
 
 @pipeline(batch_size=64, seed=7)
-def photos(copies: int = COPIES):
+def photos(copies: int = COPIES) -> dict[str, Value]:
     """Views of the sample photographs as a model is trained on them; each photograph comes `copies` times an epoch."""
     labels = tuple(range(len(PHOTOS)))
     encoded, label = ops.read.files(PHOTOS * copies, labels=labels * copies, shuffle=True)
@@ -37,8 +37,8 @@ def photos(copies: int = COPIES):
 
 def pixels(image: np.ndarray) -> np.ndarray:
     """A normalised image as pixels again."""
-    restored = image.transpose(1, 2, 0) * np.float32(STD) + np.float32(MEAN)
-    return restored.round().clip(0, 255).astype(np.uint8)
+    restored = image.transpose(1, 2, 0) * np.array(STD) + np.array(MEAN)
+    return np.uint8(restored.round().clip(0, 255))
 
 
 def collect(views: dict[int, list[np.ndarray]], batch: Outputs) -> None:

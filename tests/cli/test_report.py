@@ -126,6 +126,7 @@ STATISTICS = Statistics(
     samples=990,
     batches=1,
     failures=10,
+    failed=(),
     passed=0,
     waiting_seconds=0.25,
 )
@@ -141,7 +142,7 @@ def test_the_table_of_operators():
 
 
 def test_the_table_of_nothing():
-    nothing = Statistics((OperatorStatistics("flip", 0, 0.0, 0),), 0, 0, 0, 0, 0.0)
+    nothing = Statistics((OperatorStatistics("flip", 0, 0.0, 0),), 0, 0, 0, (), 0, 0.0)
     assert text_of(operator_table(nothing)).splitlines()[1].split() == ["flip", "0", "0.0", "ms", "-", "0.0%", "-"]
     assert describe_rate(nothing, 0.0) == "0 samples in 0 batches; 0.0 ms, 0 samples/s; the loop waited 0% of the time"
 

@@ -56,10 +56,11 @@ class TestTable:
 
     def test_a_few_failures_of_many(self, folder: Path, capsys):
         (folder / "sums.py").write_text("def double(row):\n    raise OSError('no')\n", encoding="utf-8")
-        out, _ = run([*TRAIN, "--on-error", "replace", "--memory"], capsys)
+        out, _ = run([*TRAIN, "--on-error", "replace", "--memory"], capsys, status=1)
         assert "0 samples in 0 batches" in out
         assert "3 batches without a good sample left out" in out
-        assert "10 samples failed\n  ... and 10 more\n" in out
+        assert "10 samples failed\n  row 0: map.double: OSError: no\n" in out
+        assert "  row 4: map.double: OSError: no\n  ... and 5 more\n" in out
 
 
 class TestJson:

@@ -6,6 +6,7 @@ import re
 import sys
 import types
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,8 +21,8 @@ def examples(document: str) -> list[str]:
     return BLOCK.findall((ROOT / document).read_text())
 
 
-def run(code: str, **names: object) -> dict[str, object]:
-    space: dict[str, object] = {"__name__": "example", **names}
+def run(code: str, **names: object) -> dict[str, Any]:
+    space: dict[str, Any] = {"__name__": "example", **names}
     exec(compile(code, "example", "exec", dont_inherit=True), space)
     return space
 
@@ -66,8 +67,8 @@ def test_the_calls_of_the_readme_are_operators():
 
 
 @pytest.fixture(scope="module")
-def guide() -> dict[str, object]:
-    space: dict[str, object] = {}
+def guide() -> dict[str, Any]:
+    space: dict[str, Any] = {}
     for code in examples("docs/operators.md"):
         space |= run(code)
     return space

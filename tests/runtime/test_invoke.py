@@ -26,6 +26,7 @@ from pipeplug import (
 )
 
 SPEC = TensorSpec((3,), "float64")
+RAGGED = TensorSpec((None,), "float64")
 ROWS = np.arange(30, dtype=np.float64).reshape(10, 3)
 
 
@@ -106,6 +107,13 @@ class TestSamples:
         batch = run(Kernel(function=kernel), then=Kernel(function=lambda value, context: np.asarray(value) + 1))
         assert (batch["0"].numpy() == ROWS * 2).all()
         assert (batch["1"].numpy() == ROWS * 2 + 1).all()
+
+    @pytest.mark.parametrize("spec", [SPEC, RAGGED])
+    def test_of_another_byte_order(self, spec: TensorSpec):
+        operator = Kernel(function=lambda value, context: value.numpy().astype(">f8"), specs=(spec,))
+        batch = run(operator, ROWS.astype(">f8"), then=Kernel(function=lambda value, context: value))
+        assert (batch["0"].numpy() == ROWS).all()
+        assert (batch["1"].numpy() == ROWS).all()
 
     def test_its_input(self):
         data = ROWS.copy()
@@ -258,9 +266,6 @@ class SpareContext:
 
     def random(self, key: str) -> None:
         """No numbers are drawn here."""
-
-
-RAGGED = TensorSpec((None,), "float64")
 
 
 class TestBatches:
@@ -472,6 +477,27 @@ class TestState:
             for epoch in range(2):
                 totals = np.concatenate([batch["total"].numpy() for batch in batches])
                 assert (totals == np.cumsum(np.arange(1000)) + epoch * 499500).all()
+
+    @pytest.mark.parametrize("spec", [None, TensorSpec((2,), "int64")])
+    def test_functions_of_batches_get_an_array_where_samples_are_equal(self, spec: TensorSpec | None):
+        kinds: list[type] = []
+
+        def note(rows: Any) -> Any:
+            kinds.append(type(rows))
+            return rows
+
+        @pipeline(batch_size=4)
+        def function() -> Any:
+            rows = ops.map(lambda number: np.full(2, number), ops.read.arrays(np.arange(8)), spec=spec)
+            cut = ops.map(lambda row: row[: row[0] // 2], rows)
+            return [ops.map(note, value, batch=True) for value in (rows, cut)]
+
+        with function() as batches:
+            assert [batch["0"].numpy().tolist() for batch in batches] == [
+                [[0, 0], [1, 1], [2, 2], [3, 3]],
+                [[4, 4], [5, 5], [6, 6], [7, 7]],
+            ]
+        assert sorted(kind.__name__ for kind in kinds) == ["list", "ndarray", "ndarray", "ndarray"]
 
     def test_serial_functions_of_batches(self):
         seen: list[int] = []

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         UnknownOperatorError,
     )
     from pipeplug.graph.graph import Graph, Node, Ref
-    from pipeplug.operator import Context, Operator, PerSample
+    from pipeplug.operator import Context, Operator, PerSample, Value
     from pipeplug.ops import ops
     from pipeplug.options import PipelineOptions
     from pipeplug.pipeline import Pipeline, PipelineFunction, PipelineState, pipeline
@@ -50,7 +50,7 @@ _HOMES = {
         "TooManyFailuresError", "UnknownOperatorError",
     ),
     "pipeplug.graph.graph": ("Graph", "Node", "Ref"),
-    "pipeplug.operator": ("Context", "Operator", "PerSample"),
+    "pipeplug.operator": ("Context", "Operator", "PerSample", "Value"),
     "pipeplug.ops": ("ops",),
     "pipeplug.options": ("PipelineOptions",),
     "pipeplug.pipeline": ("Pipeline", "PipelineFunction", "PipelineState", "pipeline"),
@@ -69,8 +69,8 @@ __all__ = [
     "GraphError", "IndexedReader", "MemoryLimitError", "MemoryUse", "Node", "Operator", "OperatorConflictError",
     "OperatorStatistics", "Outputs", "PerSample", "Pipeline", "PipelineFunction", "PipelineOptions", "PipelineState",
     "PipeplugError", "PluginError", "Ref", "SampleFailed", "Shapes", "Source", "SourceError", "SpecError",
-    "StateError", "Statistics", "Tensor", "TensorSpec", "TooManyFailuresError", "UnknownOperatorError", "eager",
-    "hookimpl", "ops", "pipeline",
+    "StateError", "Statistics", "Tensor", "TensorSpec", "TooManyFailuresError", "UnknownOperatorError", "Value",
+    "eager", "hookimpl", "ops", "pipeline",
 ]  # fmt: skip
 
 

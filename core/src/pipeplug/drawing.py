@@ -27,6 +27,10 @@ class Uniform(_Drawn):
     """A random number a sample, uniform in [low, high).
 
     Outputs: float64 scalar.
+
+    Args:
+        low: the least number.
+        high: the number that is not reached; at least `low`.
     """
 
     low: float = 0.0
@@ -44,6 +48,10 @@ class Normal(_Drawn):
     """A random number a sample, normally distributed.
 
     Outputs: float64 scalar.
+
+    Args:
+        mean: of the law.
+        std: its standard deviation, not negative.
     """
 
     mean: float = 0.0
@@ -57,6 +65,9 @@ class Boolean(_Drawn):
     """True with the given probability, for each sample.
 
     Outputs: bool scalar.
+
+    Args:
+        probability: of True, from 0 to 1.
     """
 
     probability: float = 0.5
@@ -76,6 +87,10 @@ class Integer(_Drawn):
     """A random whole number a sample, uniform in [low, high).
 
     Outputs: int64 scalar.
+
+    Args:
+        low: the least number.
+        high: the number that is not reached; above `low`.
     """
 
     low: int = 0
@@ -96,6 +111,11 @@ class Choice(_Drawn):
     """One of some numbers a sample, all as likely as another or by weights.
 
     Outputs: float64 scalar.
+
+    Args:
+        options: the numbers.
+        weights: how likely each is, in proportion; None means equally.
+        dtype: of the result.
     """
 
     options: tuple[float, ...]

@@ -44,8 +44,13 @@ class MapBatches(_Map):
     """Applies a function to every batch: an array where samples are equal, else a list of arrays or objects."""
 
     def cpu(self, *values: Batch, context: Context) -> Any:
-        results = self.function(*[value.numpy() if value.is_equal else value.list() for value in values])
+        results = self.function(*[self._as_argument(value) for value in values])
         return self._as_batch(results) if self.single else tuple(self._as_batch(each) for each in results)
+
+    @staticmethod
+    def _as_argument(batch: Batch) -> Any:
+        differ = batch.is_object or None in (batch.spec.shape or ())
+        return batch.list() if differ else batch.numpy()
 
     @staticmethod
     def _as_batch(result: Any) -> Batch:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from operator import length_hint
 from time import perf_counter
@@ -31,7 +31,6 @@ class Outcome:
     seconds: float
     statistics: Statistics
     memory: Mapping[str, MemoryUse]
-    failures: list[SampleFailed]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -53,38 +52,41 @@ def _positive(text: str) -> int:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Runs the pipeline; its progress goes to standard error, what it took to standard output."""
+    """Runs the pipeline; its progress goes to standard error, what it took to standard output.
+
+    The status is 1 when samples failed and none was left.
+    """
     with open_target(options, "run", declare_flags) as target:
         outcome = measure(target)
     if target.flags.json:
         sys.stdout.write(json.dumps(_as_json(target, outcome), indent=2) + "\n")
     else:
         _write(target, outcome)
-    return 0
+    return 1 if outcome.statistics.failures and not outcome.statistics.samples else 0
 
 
 def measure(target: Target) -> Outcome:
     """Runs the epochs that the flags ask for."""
-    flags, failures = target.flags, list[SampleFailed]()
+    flags = target.flags
     with target.pipeline as batches:
         started = perf_counter()
         for number in range(flags.epochs):
             title = target.title if flags.epochs == 1 else f"{target.title}, epoch {number + 1} of {flags.epochs}"
-            _run_epoch(batches, flags.limit, title, failures)
-        return Outcome(perf_counter() - started, batches.statistics(), batches.memory(), failures)
+            _run_epoch(batches, flags.limit, title)
+        return Outcome(perf_counter() - started, batches.statistics(), batches.memory())
 
 
-def _run_epoch(batches: Pipeline, limit: int | None, title: str, failures: list[SampleFailed]) -> None:
+def _run_epoch(batches: Pipeline, limit: int | None, title: str) -> None:
     total = min(length_hint(batches) or limit or 0, limit or sys.maxsize)
     with closing(cast("Generator[Outputs, None, None]", iter(batches))) as epoch:
-        for outputs in report.show_progress(islice(epoch, limit), total, title):
-            failures += outputs.failures[: FAILURES_SHOWN - len(failures)]
+        for _ in report.show_progress(islice(epoch, limit), total, title):
+            pass
 
 
 def _write(target: Target, outcome: Outcome) -> None:
     show(report.operator_table(outcome.statistics))
     lines = ["", f"{target.title}: {report.describe_rate(outcome.statistics, outcome.seconds)}"]
-    lines += report.describe_failures(outcome.failures, outcome.statistics.failures)
+    lines += report.describe_failures(outcome.statistics.failed[:FAILURES_SHOWN], outcome.statistics.failures)
     sys.stdout.writelines(f"{line}\n" for line in lines)
     if target.flags.memory:
         sys.stdout.write("\n")
@@ -98,13 +100,13 @@ def _as_json(target: Target, outcome: Outcome) -> dict[str, object]:
         "seconds": outcome.seconds,
         "samples_per_second": report.samples_per_second(statistics, outcome.seconds),
         "waiting_share": report.waiting_share(statistics, outcome.seconds),
-        **asdict(statistics),
-        "failed": list(_failed(outcome.failures)),
+        **asdict(replace(statistics, failed=())),
+        "failed": list(_failed(statistics.failed)),
         "memory": {device: asdict(use) for device, use in outcome.memory.items()},
     }
 
 
-def _failed(failures: list[SampleFailed]) -> Iterator[dict[str, object]]:
+def _failed(failures: Iterable[SampleFailed]) -> Iterator[dict[str, object]]:
     for each in failures:
         cause = f"{type(each.cause).__name__}: {each.cause}"
         yield {"origin": each.origin, "position": each.position, "index": each.index, "node": each.node, "cause": cause}

@@ -30,7 +30,8 @@ class Draw(Operator):
 
     def cpu(self, *shapes: Batch, context: Context) -> dict[str, Array]:
         random = context.random(self.key)
-        measured = (batch.numpy() for batch in shapes)
+        # A sample with fewer dimensions than its neighbours is for the kernel to refuse, not a reason to fail them all.
+        measured = (batch.pad(1).numpy() for batch in shapes)
         known = (next(measured) if each is None else np.tile(each, (random.rows, 1)) for each in self.shapes)
         return draw_arguments(self.of, random, known)
 

@@ -70,6 +70,7 @@ class Epoch:
         self._reading = self._item_reading(items, start) if items is not None else None
         self._iterations: dict[int, Iteration] = {}
         self._failures = 0
+        self._unreported: tuple[SampleFailed, ...] = ()  # of iterations passed over, for the next batch
         self._cancelled = False
         self._stages = session.plan.stages
         self._refs = [ref for stage in self._stages for ref in stage.outputs]
@@ -242,14 +243,16 @@ class Epoch:
         if failures and self._options.on_error == "raise":
             raise failures[0] from failures[0].cause
         counters = self._session.counters
-        counters.failures += len(failures)
+        counters.fail(failures)
         self._failures += len(failures)
         if self._options.max_failures is not None and self._failures > self._options.max_failures:
             raise TooManyFailuresError(
                 f"{self._failures} samples of this epoch failed, max_failures={self._options.max_failures}; "
                 f"the last one: {failures[-1]}"
             ) from failures[-1].cause
+        failures = (*self._unreported, *failures)
         good = iteration.good_rows()
+        self._unreported = () if good else failures
         if not good:
             counters.passed += 1
             return None

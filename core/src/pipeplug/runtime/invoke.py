@@ -106,19 +106,19 @@ def _store(
     results: Sequence[Any],
     row: int,
 ) -> None:
-    values = [as_input(value, spec) for value, spec in zip(results, step.node.specs, strict=True)]
+    specs = step.node.specs
+    values = [as_input(value, specs[output]) for output, value in enumerate(results)]
     if len(values) > 1:
         values = _without_swaps(values, context.handed)
-    for value, spec, column, handed, slot in zip(
-        values, step.node.specs, columns, context.handed, step.outputs, strict=True
-    ):
+    for output, value in enumerate(values):
+        column = columns[output]
         if column is None or column.array is None:
-            check_value(spec, value)
-        if column is not None and (value is not handed or value is None):
+            check_value(specs[output], value)
+        if column is not None and (value is not context.handed[output] or value is None):
             column.put(row, value)
             if column.array is not None:
                 value = column.sample(row)  # the one given may lie in that place too, another way round
-        slots[slot] = value
+        slots[step.outputs[output]] = value
 
 
 def _without_swaps(values: Sequence[Any], handed: Sequence[Tensor | None]) -> list[Any]:

@@ -84,7 +84,7 @@ class Column:
             self.items[row] = value  # type: ignore[index]  # unfilled columns hold a list
             return
         array = value.numpy() if isinstance(value, Tensor) else np.asarray(value)
-        if array.shape != self.shape or array.dtype.name != self.dtype:
+        if array.shape != self.shape or (array.dtype != self.array.dtype and array.dtype.name != self.dtype):
             given = f"{array.dtype.name} {array.shape}" if array.dtype.name in DTYPES else f"the object {value!r:.80}"
             raise _unlike(f"{self.dtype} {self.shape}", given)
         self.array[row] = array
@@ -92,7 +92,7 @@ class Column:
     def check(self, spec: TensorSpec) -> None:
         """Raises DeclarationError when what a batch kernel gave is not what `infer` says."""
         if self.array is not None:
-            _check(spec, self.array.shape[1:], self.array.dtype.name)
+            _check(spec, self.array.shape[1:], self.array.dtype)
         for item in self.items:
             check_value(spec, item)
 
@@ -120,6 +120,8 @@ def _gathered(items: Sequence[Any], layout: str | None) -> Batch:
 
 def as_input(value: Any, spec: TensorSpec) -> Any:
     """What a kernel gave as other kernels take it: arrays, and numbers where the spec has a dtype, as Tensors."""
+    if isinstance(value, Tensor):
+        return value
     if isinstance(value, np.ndarray):
         return Tensor(value, spec.layout)
     if spec.dtype is None or spec.is_object or not isinstance(value, (Number, np.bool_)):
@@ -138,19 +140,24 @@ def as_argument(value: Any) -> Any:
 def check_value(spec: TensorSpec, value: Any) -> None:
     """Raises DeclarationError when what a kernel gave for one sample is not what `infer` says."""
     if isinstance(value, Tensor):
-        _check(spec, value.shape, value.dtype)
+        _check(spec, value.shape, value.numpy().dtype)
     elif spec.shape and not spec.is_object:
         raise _unlike(f"{spec.dtype} {spec.shape}", f"the object {value!r:.80}")
 
 
-def _check(spec: TensorSpec, shape: tuple[int, ...], dtype: str) -> None:
-    if spec.dtype is not None and spec.dtype not in (dtype, OBJECT):
-        raise _unlike(f"{spec.dtype} {spec.shape}", f"{dtype} {shape}")
-    wanted = spec.shape
-    if wanted is None or wanted == shape or spec.is_object:
+def _check(spec: TensorSpec, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    # Every sample comes here at every node. To ask a dtype for its name, for other byte orders, takes a microsecond.
+    wanted, name = spec.shape, spec.dtype
+    if name == OBJECT or ((name is None or dtype == name) and (wanted is None or wanted == shape)):
         return
-    if len(wanted) != len(shape) or any(size not in (None, given) for size, given in zip(wanted, shape, strict=True)):
-        raise _unlike(f"{spec.dtype} {wanted}", f"{dtype} {shape}")
+    if (name is not None and dtype.name != name) or (wanted is not None and not _fits(shape, wanted)):
+        raise _unlike(f"{name} {wanted}", f"{dtype.name} {shape}")
+
+
+def _fits(shape: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
+    return len(wanted) == len(shape) and all(
+        size is None or size == given for size, given in zip(wanted, shape, strict=True)
+    )
 
 
 def _unlike(inferred: str, given: str) -> DeclarationError:

@@ -27,7 +27,8 @@ class Outputs(Mapping[str, Batch]):
         positions: int64 (rows,), the place in the epoch's order of each row.
         padding: how many rows at the end repeat the last one (`last_batch="pad"`).
         epoch: counted from 0.
-        failures: the samples that failed, which are not among the rows.
+        failures: the samples that failed, which are not among the rows; also those of iterations before this one that
+            had no good sample and were passed over.
     """
 
     def __init__(

@@ -6,6 +6,11 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pipeplug.errors import SampleFailed
+
+FAILURES_KEPT = 1000
+"""How many failures the statistics of a pipeline keep; beyond that they count."""
+
 
 @dataclass(frozen=True, slots=True)
 class OperatorStatistics:
@@ -33,6 +38,7 @@ class Statistics:
         samples: rows delivered.
         batches: batches delivered.
         failures: samples that failed in delivered and in passed iterations.
+        failed: the first `FAILURES_KEPT` of them, in order.
         passed: iterations without one good sample, which were not delivered.
         waiting_seconds: time that the loop spent waiting for batches.
     """
@@ -41,6 +47,7 @@ class Statistics:
     samples: int
     batches: int
     failures: int
+    failed: tuple[SampleFailed, ...]
     passed: int
     waiting_seconds: float
 
@@ -92,6 +99,7 @@ class Counters:
         self.samples = 0
         self.batches = 0
         self.failures = 0
+        self.failed: list[SampleFailed] = []
         self.passed = 0
         self.waiting_seconds = 0.0
 
@@ -100,6 +108,11 @@ class Counters:
             _add(self._total.calls, timings.calls)
             _add(self._total.nanoseconds, timings.nanoseconds)
             _add(self._total.failures, timings.failures)
+
+    def fail(self, failures: tuple[SampleFailed, ...]) -> None:
+        """Counts samples that failed."""
+        self.failures += len(failures)
+        self.failed += failures[: FAILURES_KEPT - len(self.failed)]
 
     def statistics(self) -> Statistics:
         with self._lock:
@@ -110,7 +123,15 @@ class Counters:
                 )
                 for node in self._nodes
             )
-        return Statistics(operators, self.samples, self.batches, self.failures, self.passed, self.waiting_seconds)
+        return Statistics(
+            operators,
+            self.samples,
+            self.batches,
+            self.failures,
+            tuple(self.failed),
+            self.passed,
+            self.waiting_seconds,
+        )
 
 
 def _add(total: dict[str, int], more: Mapping[str, int]) -> None:

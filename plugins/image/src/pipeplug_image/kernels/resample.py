@@ -82,7 +82,7 @@ def resize(
 
 
 def _enlarges(image: Array, size: tuple[int, int]) -> bool:
-    return size[0] >= image.shape[0] and size[1] >= image.shape[1]
+    return bool(size[0] >= image.shape[0] and size[1] >= image.shape[1])
 
 
 def _stretched(image: Array, size: tuple[int, int], out: Array | None) -> Array:

@@ -1,0 +1,41 @@
+"""Iterations without a good sample are passed over, and their failures are still told."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pipeplug import ops, pipeline
+
+
+def refuse_below(limit):
+    def check(number):
+        if number < limit:
+            raise ValueError(f"{number} is below {limit}")
+        return number
+
+    return check
+
+
+def run(limit, on_error):
+    @pipeline(batch_size=4, threads=2, on_error=on_error)
+    def numbers():
+        return ops.map(refuse_below(limit), ops.read.arrays(np.arange(12)))
+
+    with numbers() as batches:
+        return list(batches), batches.statistics()
+
+
+@pytest.mark.parametrize("on_error", ["skip", "replace"])
+def test_the_next_batch_tells_the_failures_of_those_before(on_error):
+    [batch], statistics = run(9, on_error)
+    assert [failure.position for failure in batch.failures] == list(range(9))
+    assert batch.failures[0].replaced_by is None
+    assert batch.failures[8].replaced_by == (9 if on_error == "replace" else None)
+    assert (statistics.passed, statistics.failures, statistics.failed) == (2, 9, batch.failures)
+
+
+def test_the_statistics_tell_those_that_no_batch_follows():
+    batches, statistics = run(100, "skip")
+    assert batches == []
+    assert [failure.origin for failure in statistics.failed] == [f"row {row}" for row in range(12)]
