@@ -38,7 +38,8 @@ def photos(copies: int = COPIES) -> dict[str, Value]:
 def pixels(image: np.ndarray) -> np.ndarray:
     """A normalised image as pixels again."""
     restored = image.transpose(1, 2, 0) * np.array(STD) + np.array(MEAN)
-    return np.uint8(restored.round().clip(0, 255))
+    pixels_of: np.ndarray = restored.round().clip(0, 255).astype(np.uint8)
+    return pixels_of
 
 
 def collect(views: dict[int, list[np.ndarray]], batch: Outputs) -> None:

@@ -15,6 +15,7 @@ from pipeplug.runtime.iteration import Column, Empty, Iteration, as_argument, as
 from pipeplug.runtime.program import Program, Step
 from pipeplug.runtime.statistics import Timings
 from pipeplug.signature import STATE
+from pipeplug.spec import TensorSpec
 from pipeplug.tensor import Array, Batch, Tensor
 
 
@@ -80,11 +81,12 @@ def _run_sample(
     for step, columns in zip(program.steps, targets, strict=True):
         try:
             context.aim(columns, row)
-            keywords = {name: as_argument(slots[slot]) for name, slot in step.keywords}
-            result = step.function(
-                *[slots[slot] for slot in step.inputs], context=context, **step.constants, **keywords
-            )
-            _store(step, columns, context, slots, outputs_of(step.node, result), row)
+            varying = {name: as_argument(slots[slot]) for name, slot in step.keywords}
+            result = step.function(*[slots[slot] for slot in step.inputs], context=context, **step.constants, **varying)
+            if step.node.output_names is None:
+                slots[step.outputs[0]] = _keep(result, step.node.specs[0], columns[0], context.handed[0], row)
+            else:
+                _keep_all(step, columns, context, slots, outputs_of(step.node, result), row)
         except MemoryLimitError as error:
             raise _named(error, step.node) from None
         except Exception as error:
@@ -98,7 +100,24 @@ def _run_sample(
         started = ended
 
 
-def _store(
+def _keep(value: Any, spec: TensorSpec, column: Column | None, handed: Tensor | None, row: int) -> Any:
+    """Puts an output in its place in the batch, unless it is there; what kernels of the same stage take of it."""
+    if value is handed and value is not None:
+        return value
+    if column is not None and column.takes_as_it_is(value):
+        column.array[row] = value  # type: ignore[index]  # it has an array then
+        return column.sample(row)
+    value = as_input(value, spec)
+    if column is None or column.array is None:
+        check_value(spec, value)
+    if column is not None:
+        column.put(row, value)
+        if column.array is not None:
+            value = column.sample(row)  # the one given may lie in that place too, another way round
+    return value
+
+
+def _keep_all(
     step: Step,
     columns: Sequence[Column | None],
     context: SampleContext,
@@ -107,18 +126,11 @@ def _store(
     row: int,
 ) -> None:
     specs = step.node.specs
-    values = [as_input(value, specs[output]) for output, value in enumerate(results)]
-    if len(values) > 1:
-        values = _without_swaps(values, context.handed)
-    for output, value in enumerate(values):
-        column = columns[output]
-        if column is None or column.array is None:
-            check_value(specs[output], value)
-        if column is not None and (value is not context.handed[output] or value is None):
-            column.put(row, value)
-            if column.array is not None:
-                value = column.sample(row)  # the one given may lie in that place too, another way round
-        slots[step.outputs[output]] = value
+    if any(context.handed):
+        converted = [as_input(value, spec) for value, spec in zip(results, specs, strict=True)]
+        results = _without_swaps(converted, context.handed)
+    for output, value in enumerate(results):
+        slots[step.outputs[output]] = _keep(value, specs[output], columns[output], context.handed[output], row)
 
 
 def _without_swaps(values: Sequence[Any], handed: Sequence[Tensor | None]) -> list[Any]:

@@ -78,6 +78,10 @@ class Column:
         place = row if self._places is None else self._places[row]
         return as_argument(self.items[place] if self.array is None else self.array[place])
 
+    def takes_as_it_is(self, value: Any) -> bool:
+        """Whether a value is a whole number for integers, such as a label: there is nothing to convert or to check."""
+        return type(value) is int and self.shape == () and self.dtype == "int64" and value.bit_length() < 64
+
     def put(self, row: int, value: Any) -> None:
         """Stores what a per-sample kernel gave, unless it is in place already."""
         if self.array is None:
@@ -120,7 +124,7 @@ def _gathered(items: Sequence[Any], layout: str | None) -> Batch:
 
 def as_input(value: Any, spec: TensorSpec) -> Any:
     """What a kernel gave as other kernels take it: arrays, and numbers where the spec has a dtype, as Tensors."""
-    if isinstance(value, Tensor):
+    if isinstance(value, Tensor | bytes):
         return value
     if isinstance(value, np.ndarray):
         return Tensor(value, spec.layout)
