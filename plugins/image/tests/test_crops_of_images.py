@@ -145,23 +145,27 @@ def test_the_boxes_of_a_random_resized_crop_follow_torchvision(height, width, ar
     scale, ratio = bounds
     operator = RandomResizedCrop(size=(8, 8), scale=scale, ratio=ratio)
     numbers: Any = Given(areas, ratios, places)
-    drawn = operator.draw(numbers, np.array([[height, width, 3]]))
+    drawn = {name: rows[0] for name, rows in operator.draw(numbers).items()}
     shares = [scale[0] + (scale[1] - scale[0]) * each for each in areas]
     aspects = [ratio[0] * (ratio[1] / ratio[0]) ** each for each in ratios]
-    assert drawn["box"].tolist() == [list(torchvision_box(shares, aspects, places, height, width, ratio))]
+    assert operator.box((height, width, 3), **drawn) == torchvision_box(shares, aspects, places, height, width, ratio)
 
 
 def test_a_random_resized_crop_is_its_part_resized(noise, run):
     images = [noise((40, 61, 3), seed=row) for row in range(8)]
     operator = RandomResizedCrop(size=(13, 17))
-    boxes = operator.draw(Draws(5, key_hash("cut"), 0, range(8)), np.array([image.shape for image in images]))["box"]
+    drawn = operator.draw(Draws(5, key_hash("cut"), 0, range(8)))
+    boxes = [
+        operator.box(image.shape, tries, place)
+        for image, tries, place in zip(images, drawn["tries"], drawn["place"], strict=True)
+    ]
 
     def crop(image):
         return ops.image.random_resized_crop(image, size=(13, 17), interpolation="cubic", key="cut")
 
     delivered = run(crop, images, seed=5)["out"].numpy()
     assert len(np.unique(boxes, axis=0)) == 8
-    for out, image, (y, x, height, width) in zip(delivered, images, boxes.tolist(), strict=True):
+    for out, image, (y, x, height, width) in zip(delivered, images, boxes, strict=True):
         part = Image.fromarray(image[y : y + height, x : x + width])
         assert np.abs(out - np.asarray(part.resize((17, 13), Image.Resampling.BICUBIC)).astype(int)).max() <= 1
 

@@ -46,9 +46,9 @@ class DecodeResizedCrop(_DecodePart):
     def infer(self, encoded: TensorSpec) -> TensorSpec:
         return self.crop.infer(self.decode.image_spec())
 
-    def cpu(self, encoded: object, context: Context, *, box: Array, state: Decoder) -> Tensor:
-        y, x, height, width = box.tolist()
-        return self.crop.resize(self.decode.part(encoded, lambda shape: (y, x, height, width), state), context)
+    def cpu(self, encoded: object, context: Context, *, tries: Array, place: Array, state: Decoder) -> Tensor:
+        part = self.decode.part(encoded, lambda shape: self.crop.box(shape, tries, place), state)
+        return self.crop.resize(part, context)
 
 
 class DecodeCrop(_DecodePart):

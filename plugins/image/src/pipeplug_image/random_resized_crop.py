@@ -9,7 +9,7 @@ from pipeplug_image.pictures import picture, resized
 from pipeplug_image.resize import Interpolation
 
 if TYPE_CHECKING:
-    from pipeplug import Array, Draws, Shapes
+    from pipeplug import Array, Draws
 
 
 class RandomResizedCrop(Operator):
@@ -47,17 +47,25 @@ class RandomResizedCrop(Operator):
     def infer(self, image: TensorSpec) -> TensorSpec:
         return resized(picture(image), *self.size)
 
-    def draw(self, random: Draws, image: Shapes) -> dict[str, Array]:
-        from pipeplug_image.kernels.crops import TRIES, random_resized_crop_boxes
+    def draw(self, random: Draws) -> dict[str, Array]:
+        """What the box is made of: the box itself depends on a shape, for which the batch would have to wait."""
+        import numpy as np
+
+        from pipeplug_image.kernels.crops import TRIES
 
         areas = random.uniform(*self.scale, size=TRIES)
         ratios = random.log_uniform(*self.ratio, size=TRIES)
-        places = random.uniform(size=2)
-        return {"box": random_resized_crop_boxes(areas, ratios, places, image[:, :2], self.ratio)}
+        return {"tries": np.stack((areas, ratios), axis=2), "place": random.uniform(size=2)}
 
-    def cpu(self, image: Tensor, context: Context, *, box: Array) -> Tensor:
+    def box(self, shape: tuple[int, ...], tries: Array, place: Array) -> tuple[int, int, int, int]:
+        """The part of an image of this shape for what was drawn: y, x, height, width."""
+        from pipeplug_image.kernels.crops import random_resized_crop_box
+
+        return random_resized_crop_box(shape, tries.tolist(), place.tolist(), self.ratio)
+
+    def cpu(self, image: Tensor, context: Context, *, tries: Array, place: Array) -> Tensor:
         self.infer(image.spec)  # what is not known before there is an image is checked now
-        y, x, height, width = box.tolist()
+        y, x, height, width = self.box(image.shape, tries, place)
         return self.resize(image.numpy()[y : y + height, x : x + width], context)
 
     def resize(self, part: Array, context: Context) -> Tensor:

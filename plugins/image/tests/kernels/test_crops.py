@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from pipeplug_image.kernels.crops import TRIES, random_resized_crop_boxes
+from pipeplug_image.kernels.crops import TRIES, random_resized_crop_box
 
 UNIFORMS = 2 * TRIES + 2
 
@@ -18,7 +18,14 @@ def boxes_of(uniforms, shapes, scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3)):
     tries = uniforms[:, : 2 * TRIES].reshape(-1, TRIES, 2)
     areas = scale[0] + (scale[1] - scale[0]) * tries[..., 0]
     aspects = np.exp(math.log(ratio[0]) + (math.log(ratio[1]) - math.log(ratio[0])) * tries[..., 1])
-    return random_resized_crop_boxes(areas, aspects, uniforms[:, 2 * TRIES :], shapes, ratio)
+    return np.array(
+        [
+            random_resized_crop_box(tuple(shape), list(zip(share, aspect, strict=True)), tuple(place), ratio)
+            for shape, share, aspect, place in zip(
+                shapes.tolist(), areas.tolist(), aspects.tolist(), uniforms[:, -2:].tolist(), strict=True
+            )
+        ]
+    )
 
 
 def one_box(uniforms, height, width, scale, ratio):
@@ -44,15 +51,13 @@ def one_box(uniforms, height, width, scale, ratio):
     st.sampled_from([(0.08, 1.0), (0.9, 1.0), (0.001, 0.01)]),
     st.sampled_from([(3 / 4, 4 / 3), (2.0, 4.0)]),
 )
-def test_many_rows_equal_one_at_a_time(seed, scale, ratio):
+def test_boxes_follow_the_law(seed, scale, ratio):
     random = np.random.default_rng(seed)
     shapes = random.integers(1, [40, 900], (32, 2))
     uniforms = random.random((32, UNIFORMS))
     boxes = boxes_of(uniforms, shapes, scale, ratio)
-    assert boxes.dtype == np.int64
     one_by_one = zip(uniforms.tolist(), shapes.tolist(), strict=True)
     assert boxes.tolist() == [one_box(row, height, width, scale, ratio) for row, (height, width) in one_by_one]
-    assert np.array_equal(boxes[5:6], boxes_of(uniforms[5:6], shapes[5:6], scale, ratio))
     assert (boxes[:, :2] >= 0).all()
     assert (boxes[:, 2:] >= 1).all()
     assert (boxes[:, :2] + boxes[:, 2:] <= shapes).all()

@@ -1,61 +1,45 @@
-"""Boxes of random resized crops, for all samples of an iteration at once."""
+"""The box of a random resized crop."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from collections.abc import Iterable
+from math import sqrt
 
 TRIES = 10
 """How many sizes are tried before the central one is taken."""
 
 
-def random_resized_crop_boxes(
-    areas: NDArray[np.float64],
-    aspects: NDArray[np.float64],
-    places: NDArray[np.float64],
-    shapes: NDArray[np.int64],
+def random_resized_crop_box(
+    shape: tuple[int, ...],
+    tries: Iterable[tuple[float, float]],
+    place: tuple[float, float],
     ratio: tuple[float, float],
-) -> NDArray[np.int64]:
-    """Boxes by the law of torchvision's `RandomResizedCrop`, a row of y, x, height, width a sample.
+) -> tuple[int, int, int, int]:
+    """y, x, height and width by the law of torchvision's `RandomResizedCrop`.
 
-    The first of ten tries that fits into the image is taken, at a uniform place; if none fits, the largest central box
-    whose ratio is inside the bounds.
+    The first try that fits into the image is taken, at a uniform place; if none fits, the largest central box whose
+    ratio is inside the bounds. Only operations that IEEE 754 rounds exactly: the box is the same on every processor.
 
     Args:
-        areas: the areas tried, as shares of the image's, (samples, TRIES).
-        aspects: their width / height, (samples, TRIES).
-        places: numbers in [0, 1) for y and x, (samples, 2).
-        shapes: heights and widths, (samples, 2).
+        shape: of the image, height and width first.
+        tries: areas, as shares of the image's, and width / height.
+        place: two numbers in [0, 1) for y and x.
         ratio: bounds of width / height.
     """
-    image = np.asarray(shapes, np.int64)
-    area = (image[:, :1] * image[:, 1:]) * areas
-    # Only operations that IEEE 754 rounds exactly: boxes are the same on every processor.
-    sizes = np.rint(np.sqrt(np.stack((area / aspects, area * aspects), axis=2))).astype(np.int64)
-    fits = ((sizes > 0) & (sizes <= image[:, None])).all(axis=2)
-    size = sizes[np.arange(len(image)), fits.argmax(axis=1)]
-    corner = np.floor(places * (image - size + 1)).astype(np.int64)
-    boxes = np.concatenate((corner, size), axis=1)
-    failed = ~fits.any(axis=-1)
-    if failed.any():
-        boxes[failed] = _central(image[failed], ratio)
-    return boxes
+    rows, columns = shape[:2]
+    pixels = rows * columns
+    for share, aspect in tries:
+        area = pixels * share
+        height, width = round(sqrt(area / aspect)), round(sqrt(area * aspect))
+        if 0 < height <= rows and 0 < width <= columns:
+            return int(place[0] * (rows - height + 1)), int(place[1] * (columns - width + 1)), height, width
+    return _central(rows, columns, ratio)
 
 
-def _central(image: NDArray[np.int64], ratio: tuple[float, float]) -> NDArray[np.int64]:
-    height, width = image.T
-    least_height = np.rint(width / ratio[0])
-    least_width = np.rint(height * ratio[1])
-    size = np.stack(
-        (
-            np.where(width / height < ratio[0], least_height, height),
-            np.where(width / height > ratio[1], least_width, width),
-        ),
-        axis=1,
-    )
-    size = np.maximum(size, 1).astype(np.int64)
-    return np.concatenate(((image - size) // 2, size), axis=1)
+def _central(rows: int, columns: int, ratio: tuple[float, float]) -> tuple[int, int, int, int]:
+    height, width = rows, columns
+    if columns / rows < ratio[0]:
+        height = max(1, round(columns / ratio[0]))
+    elif columns / rows > ratio[1]:
+        width = max(1, round(rows * ratio[1]))
+    return (rows - height) // 2, (columns - width) // 2, height, width
