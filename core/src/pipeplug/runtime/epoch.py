@@ -11,11 +11,12 @@ import numpy as np
 
 from pipeplug.errors import DeclarationError, MemoryLimitError, SampleFailed, SpecError, TooManyFailuresError
 from pipeplug.graph.graph import Node, Ref
-from pipeplug.memory.pool import block_size
 from pipeplug.memory.units import format_bytes
+from pipeplug.runtime.admission import Admission
 from pipeplug.runtime.executor import Executor
+from pipeplug.runtime.frames import forget_frames
 from pipeplug.runtime.invoke import outputs_of, run_batch, run_samples
-from pipeplug.runtime.iteration import Iteration, Rows, as_input, check_value, forget_frames
+from pipeplug.runtime.iteration import Iteration, Rows, as_input, check_value
 from pipeplug.runtime.order import LastBatch
 from pipeplug.runtime.outputs import Outputs
 from pipeplug.runtime.reading import ItemReading
@@ -75,9 +76,7 @@ class Epoch:
         self._stages = session.plan.stages
         self._refs = [ref for stage in self._stages for ref in stage.outputs]
         self._outputs = session.plan.graph.outputs
-        self._iteration_bytes = 0
-        self._begun = 0
-        self._handed_over = 0
+        self._admission = Admission(session.memory, options.prefetch)
 
     def batches(self, on_delivered: Callable[[int], None]) -> Generator[Outputs, None, None]:
         """The batches of the epoch in order; threads live until it is exhausted or closed.
@@ -107,7 +106,7 @@ class Epoch:
             # A list, emptied in the act: this frame must not hold what the loop has let go.
             delivered: list[Any] = [self._deliver(self._iterations.pop(number))]
             on_delivered(self._sampling.delivered(number))
-            self._handed_over = number + 1
+            self._admission.handed_over = number + 1
             executor.resume()
             if delivered[0] is not None:
                 yield delivered.pop()
@@ -158,13 +157,10 @@ class Epoch:
     # What the executor calls.
 
     def fits(self, in_flight: int) -> bool:
-        # A batch that is being handed over counts as in flight: until it has it, the loop keeps the one before.
-        under_way = self._begun - self._handed_over
-        fits = under_way < self._options.prefetch and self._session.memory.fits(self._iteration_bytes)
-        return under_way == 0 or fits
+        return self._admission.allows(list(self._iterations.values()))
 
     def begin(self, iteration: int) -> None:
-        self._begun += 1
+        self._admission.begun += 1
         rows = self._sampling.rows(iteration)
         if rows is None:
             rows = Rows(np.empty(0, np.int64), np.empty(0, np.int64))
@@ -190,6 +186,7 @@ class Epoch:
 
     def release(self, iteration: int, values: list[int]) -> None:
         if values:
+            self._admission.before_release(self._iterations[iteration])
             self._iterations[iteration].release([self._refs[value] for value in values])
 
     def restart(self, iteration: int) -> None:
@@ -254,6 +251,7 @@ class Epoch:
         good = iteration.good_rows()
         self._unreported = () if good else failures
         if not good:
+            self._admission.learn(iteration, 0)
             counters.passed += 1
             return None
         rows = good if self._options.on_error == "skip" else replaced(len(iteration.rows), good)
@@ -272,8 +270,8 @@ class Epoch:
         else:
             padding = sum(row >= first_padding for row in rows)
         batches = {name: self._batch(iteration, name, ref, rows) for name, ref in self._outputs}
-        size = sum(block_size(batch.nbytes) for batch in batches.values())
-        self._iteration_bytes = max(self._iteration_bytes, size)
+        copied = sum(batch.nbytes for batch in batches.values()) if iteration.failures else 0
+        self._admission.learn(iteration, copied)
         return Outputs(batches, positions[rows], padding, iteration.epoch, failures)
 
     def _batch(self, iteration: Iteration, name: str, ref: Ref, rows: list[int]) -> Batch:

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from pipeplug.errors import MemoryLimitError
-from pipeplug.runtime.iteration import forget_frames
+from pipeplug.runtime.frames import forget_frames
 from pipeplug.runtime.schedule import Schedule, Task
 
 
@@ -191,24 +191,30 @@ class Executor:
             with self._lock:
                 self._stop()
             return
-        try:
-            with self._lock:
-                self._stop()
-                self._wait_for_threads()
-        finally:
-            for thread in self._threads:
-                if thread.ident is not None:
-                    thread.join()
-            self._error = None
-
-    def _wait_for_threads(self) -> None:
-        # Not with `join`: one that a KeyboardInterrupt breaks off takes the thread for dead while it runs on. What the
-        # threads use is closed after this, so they are waited for however often the user interrupts.
-        interrupt: BaseException | None = None
-        while self._serving:
-            try:
-                self._consumer.wait()
-            except BaseException as error:
-                interrupt = error
+        interrupt = self._wait_for_threads()
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join()
+        self._error = None
         if interrupt is not None:
             raise interrupt
+
+    def _wait_for_threads(self) -> BaseException | None:
+        """Stops all threads and waits until they have returned; what broke in meanwhile, a KeyboardInterrupt mostly."""
+        # Not with `join`: one that is broken off takes the thread for dead while it runs on. What the threads use is
+        # closed after this, so they are told to stop and waited for however often the user interrupts, at any line.
+        interrupt: BaseException | None = None
+        cancelled = False
+        while True:
+            try:
+                with self._lock:
+                    self._stopped = True
+                    self._idle.notify_all()
+                    if not cancelled:
+                        cancelled = True
+                        self._work.cancel()
+                    while self._serving:
+                        self._consumer.wait()
+                return interrupt
+            except BaseException as error:
+                interrupt = error

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import threading
-import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Number
 from typing import TYPE_CHECKING, Any
@@ -14,6 +12,8 @@ import numpy as np
 
 from pipeplug.errors import DeclarationError, SampleFailed
 from pipeplug.graph.graph import Node, Ref
+from pipeplug.memory.pool import block_size
+from pipeplug.runtime.frames import drop_frames
 from pipeplug.spec import DTYPES, OBJECT, TensorSpec
 from pipeplug.tensor import Array, Batch, Tensor
 
@@ -62,11 +62,11 @@ class Column:
         return cls(array, () if batch.is_equal else list(batch), batch.layout or layout, places)
 
     @property
-    def nbytes(self) -> int:
-        """Bytes of all entries; objects count for nothing."""
+    def block_bytes(self) -> int:
+        """Bytes of the blocks that hold the entries; objects count for nothing."""
         if self.array is not None:
-            return self.array.nbytes
-        return sum(item.numpy().nbytes for item in self.items if isinstance(item, Tensor))
+            return block_size(self.array.nbytes)
+        return sum(block_size(item.numpy().nbytes) for item in self.items if isinstance(item, Tensor))
 
     def sample(self, row: int) -> Any:
         """The entry as a kernel's input: a Tensor or an object."""
@@ -196,6 +196,7 @@ class Iteration:
         columns: the values so far.
         failures: by row, of the samples that have failed.
         reached: by stage and first row of a chunk, the row at which it stands.
+        peak: the most bytes that the values have held, as far as noted.
     """
 
     def __init__(
@@ -207,6 +208,7 @@ class Iteration:
         self.columns: dict[Ref, Column] = {}
         self.failures: dict[int, SampleFailed] = {}
         self.reached: dict[tuple[int, int], int] = {}
+        self.peak = 0
         self._failed_in: dict[int, set[int]] = {}
         self._origin = origin
         self._keep_frames = keep_frames
@@ -255,8 +257,12 @@ class Iteration:
         """Bytes by node that the values hold."""
         held: dict[str, int] = {}
         for ref, column in self.columns.copy().items():
-            held[ref.node] = held.get(ref.node, 0) + column.nbytes
+            held[ref.node] = held.get(ref.node, 0) + column.block_bytes
         return held
+
+    def note_peak(self) -> None:
+        """Keeps the most that the values have held; to be called before some of them go."""
+        self.peak = max(self.peak, sum(self.held().values()))
 
     def release(self, refs: Sequence[Ref]) -> None:
         """Drops values that nobody needs any more."""
@@ -269,35 +275,3 @@ class Iteration:
         self.failures.clear()
         self.reached.clear()
         self._failed_in.clear()
-
-
-def forget_frames(error: BaseException) -> None:
-    """Lets go of what the frames of an exception and its causes hold, which may be whole batches."""
-    for each in _chain(error):
-        traceback.clear_frames(each.__traceback__)
-
-
-def drop_frames(error: BaseException) -> None:
-    """Drops the frames of an exception and its causes, and notes where it was raised.
-
-    Clearing them is not enough for one that outlives its batch: a frame refers to the one that called it, which was
-    not over yet.
-    """
-    here = os.path.dirname(__file__)
-    places = [place for place in traceback.extract_tb(error.__traceback__) if not place.filename.startswith(here)]
-    if places:
-        error.add_note("raised in:\n" + "".join(traceback.format_list(places)).rstrip())
-    for each in _chain(error):
-        each.__traceback__ = None
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """An exception, and all that it came from or gathers."""
-    seen: set[int] = set()
-    waiting: list[BaseException | None] = [error]
-    while waiting:
-        each = waiting.pop()
-        if each is not None and id(each) not in seen:  # `raise error from error` is its own cause
-            seen.add(id(each))
-            yield each
-            waiting += [each.__cause__, each.__context__, *getattr(each, "exceptions", ())]

@@ -8,7 +8,8 @@ from itertools import islice
 import numpy as np
 
 from pipeplug.errors import SourceError
-from pipeplug.runtime.iteration import Rows, forget_frames
+from pipeplug.runtime.frames import forget_frames
+from pipeplug.runtime.iteration import Rows
 from pipeplug.runtime.order import LastBatch
 
 

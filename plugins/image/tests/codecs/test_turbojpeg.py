@@ -186,6 +186,16 @@ def test_threads_share_a_decoder(turbo, samples):
         assert all(map(all, pool.map(work, range(4))))
 
 
+def test_threads_that_have_ended_leave_their_decompressor_to_others(turbo, samples):
+    data = encode(samples.noise(16, 16))
+    with TurboJpeg(find_library() or "") as fresh:
+        for _ in range(20):
+            thread = threading.Thread(target=read, args=(fresh, data))
+            thread.start()
+            thread.join()
+        assert len(fresh._owned) == 1
+
+
 def test_a_closed_decoder_says_so(samples):
     library = find_library()
     assert library is not None

@@ -112,7 +112,7 @@ class TurboJpeg:
         self._library = _loaded(path)
         self._thread = threading.local()
         self._lock = threading.Lock()
-        self._owned: list[_Decompressor] = []
+        self._owned: dict[threading.Thread, _Decompressor] = {}
         self._closed = False
 
     def __enter__(self) -> TurboJpeg:
@@ -126,7 +126,7 @@ class TurboJpeg:
         with self._lock:
             self._closed = True
             while self._owned:
-                self._owned.pop().close()
+                self._owned.popitem()[1].close()
 
     def read(
         self,
@@ -180,8 +180,11 @@ class TurboJpeg:
         with self._lock:
             if self._closed:
                 raise StateError("this JPEG decoder is closed; decode within its `with` block")
-            self._owned.append(_Decompressor(self._library))
-            return self._owned[-1]
+            # Every epoch has threads of its own: what those of earlier ones left is used on.
+            gone = next((thread for thread in self._owned if not thread.is_alive()), None)
+            own = _Decompressor(self._library) if gone is None else self._owned.pop(gone)
+            self._owned[threading.current_thread()] = own
+            return own
 
 
 def _columns(start: int, end: int, width: int, align: int) -> tuple[int, int]:
