@@ -56,11 +56,18 @@ class TestTable:
 
     def test_a_few_failures_of_many(self, folder: Path, capsys):
         (folder / "sums.py").write_text("def double(row):\n    raise OSError('no')\n", encoding="utf-8")
-        out, _ = run([*TRAIN, "--on-error", "replace", "--memory"], capsys, status=1)
-        assert "0 samples in 0 batches" in out
-        assert "3 batches without a good sample left out" in out
-        assert "10 samples failed\n  row 0: map.double: OSError: no\n" in out
-        assert "  row 4: map.double: OSError: no\n  ... and 5 more\n" in out
+        out, err = run([*TRAIN, "--on-error", "replace", "--memory"], capsys, status=1)
+        assert out == ""
+        assert err.startswith(
+            "pipeplug: no sample of the epoch is good, all 10 failed; the first one: map.double failed"
+        )
+
+    def test_a_batch_without_a_good_sample(self, folder: Path, capsys):
+        double = "def double(row):\n    if row[0] < 12:\n        raise OSError('no')\n    return row\n"
+        (folder / "sums.py").write_text(double, encoding="utf-8")
+        out, _ = run([*TRAIN, "--on-error", "skip"], capsys)
+        assert "1 batch without a good sample left out" in out
+        assert "samples failed\n  row 0: map.double: OSError: no\n" in out
 
 
 class TestJson:

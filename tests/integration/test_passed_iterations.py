@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipeplug import ops, pipeline
+from pipeplug import TooManyFailuresError, ops, pipeline
 
 
 def refuse_below(limit):
@@ -36,6 +36,21 @@ def test_the_next_batch_tells_the_failures_of_those_before(on_error):
 
 
 def test_the_statistics_tell_those_that_no_batch_follows():
-    batches, statistics = run(100, "skip")
-    assert batches == []
-    assert [failure.origin for failure in statistics.failed] == [f"row {row}" for row in range(12)]
+    def refuse_from_four(number):
+        if number >= 4:
+            raise ValueError(number)
+        return number
+
+    @pipeline(batch_size=4, on_error="skip")
+    def numbers():
+        return ops.map(refuse_from_four, ops.read.arrays(np.arange(12)))
+
+    with numbers() as batches:
+        [batch] = batches
+        assert batch.failures == ()
+        assert [failure.origin for failure in batches.statistics().failed] == [f"row {row}" for row in range(4, 12)]
+
+
+def test_an_epoch_without_a_good_sample_is_an_error():
+    with pytest.raises(TooManyFailuresError, match="all 12 failed; the first one: map.check failed on row 0"):
+        run(100, "skip")

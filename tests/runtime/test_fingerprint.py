@@ -3,7 +3,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pipeplug import Context, Operator, PerSample, Source, Tensor, TensorSpec
+from pipeplug import Context, Operator, PerSample, Source, Tensor, TensorSpec, ops
 from pipeplug.graph.trace import trace
 from pipeplug.runtime.fingerprint import fingerprint
 
@@ -70,6 +70,13 @@ def test_it_tells_apart_what_delivers_other_samples():
 def test_it_does_not_see_what_changes_nothing():
     assert of(Origin(shard=(1, 2))) == of()
     assert of(Origin(root=Path("data"))) == of()
+
+
+def test_it_does_not_see_where_files_lie(tmp_path):
+    def of_files(root):
+        return fingerprint(trace(lambda: ops.read.files(root)), 0, 3)
+
+    assert of_files(tmp_path / "here") == of_files(tmp_path / "there")
 
 
 def test_it_is_the_same_in_another_process():

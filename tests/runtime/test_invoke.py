@@ -24,6 +24,7 @@ from pipeplug import (
     ops,
     pipeline,
 )
+from pipeplug.errors import TooManyFailuresError
 
 SPEC = TensorSpec((3,), "float64")
 RAGGED = TensorSpec((None,), "float64")
@@ -359,7 +360,8 @@ class TestBatches:
         with pipeline(batch_size=4, on_error="skip")(
             lambda: {"n": BatchKernel(function=refuse)(BatchKernel(function=refuse)(ops.read.arrays(ROWS)))}
         )() as batches:
-            assert list(batches) == []
+            with pytest.raises(TooManyFailuresError, match="all 10 failed"):
+                list(batches)
             assert (batches.statistics().passed, batches.statistics().failures) == (3, 10)
 
     @pytest.mark.parametrize(

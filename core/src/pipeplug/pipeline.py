@@ -217,6 +217,8 @@ class Pipeline:
 
     def load_state(self, state: PipelineState) -> None:
         """Lets the next loop go on where `state` was taken. Raises StateError for another pipeline's state."""
+        if not isinstance(state, PipelineState):
+            raise StateError(f"load_state takes what state() gave, a PipelineState, got {state!r:.80}")
         if state.fingerprint != self._identity():
             raise StateError(
                 "this state comes from another pipeline: operators, their arguments, the seed or the source differ"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from pipeplug.errors import ArgumentError, DeclarationError
 from pipeplug.operator import Operator, fields_of
@@ -32,7 +32,12 @@ class Source(Operator):
         shuffle: whether each epoch has an order of its own.
         shard: this rank and the number of ranks; all ranks share one order and each takes its part.
         sampler: gives the indices of an epoch in order, instead of `shuffle`.
+
+    Attributes:
+        located_by: names of the fields that say where data lies, not what it is; a run may resume where that differs.
     """
+
+    located_by: ClassVar[tuple[str, ...]] = ()
 
     shuffle: bool = False
     shard: tuple[int, int] = (0, 1)

@@ -70,6 +70,22 @@ class Tensor:
         return f"Tensor({self.spec}, {self.device})"
 
 
+def read_only(value: Any) -> Any:
+    """A tensor or a batch as kernels get their inputs: over the same memory, which they cannot write to."""
+    if isinstance(value, Batch):
+        array = None if value._array is None else _locked(value._array)
+        return Batch(array, [read_only(item) for item in value._items], value.layout)
+    return Tensor(_locked(value._array), value.layout) if isinstance(value, Tensor) else value
+
+
+def _locked(array: Array) -> Array:
+    if not array.flags.writeable:
+        return array
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 class Batch(Sequence[Any]):
     """The samples of one value: equal in shape, ragged, or plain Python objects.
 

@@ -277,7 +277,7 @@ def test_a_bad_file_is_an_error_that_names_file_and_reason(name, tmp_path):
         decode(root)
 
 
-def test_failures_are_counted_and_an_epoch_without_a_good_file_is_empty(tmp_path):
+def test_failures_are_counted_and_an_epoch_without_a_good_file_is_an_error(tmp_path):
     root = write(tmp_path, {f"{place}.jpg": b"" for place in range(5)})
 
     @pipeline(batch_size=2, on_error="skip")
@@ -285,7 +285,8 @@ def test_failures_are_counted_and_an_epoch_without_a_good_file_is_empty(tmp_path
         return {"image": ops.image.decode(ops.read.files(root)[0])}
 
     with whole() as batches:
-        assert not list(batches)
+        with pytest.raises(TooManyFailuresError, match=r"all 5 failed; the first one: image.decode failed on .*0\.jpg"):
+            list(batches)
         statistics = batches.statistics()
     assert (statistics.failures, statistics.samples, statistics.batches) == (5, 0, 0)
     with pytest.raises(TooManyFailuresError, match=r"max_failures=3; .*the data is empty"):

@@ -52,17 +52,14 @@ def _positive(text: str) -> int:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Runs the pipeline; its progress goes to standard error, what it took to standard output.
-
-    The status is 1 when samples failed and none was left.
-    """
+    """Runs the pipeline; its progress goes to standard error, what it took to standard output."""
     with open_target(options, "run", declare_flags) as target:
         outcome = measure(target)
     if target.flags.json:
         sys.stdout.write(json.dumps(_as_json(target, outcome), indent=2) + "\n")
     else:
         _write(target, outcome)
-    return 1 if outcome.statistics.failures and not outcome.statistics.samples else 0
+    return 0
 
 
 def measure(target: Target) -> Outcome:

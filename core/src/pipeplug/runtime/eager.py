@@ -30,7 +30,7 @@ from pipeplug.runtime.session import open_operator
 from pipeplug.signature import STATE, user_location
 from pipeplug.source import Source
 from pipeplug.spec import TensorSpec
-from pipeplug.tensor import Array, Batch, Tensor
+from pipeplug.tensor import Array, Batch, Tensor, read_only
 
 Random: TypeAlias = Callable[[Call, int], Draws]
 """Gives a call's random numbers for a number of samples."""
@@ -124,12 +124,12 @@ def compute(call: Call, random: Random, state: Mapping[str, object]) -> Any:
     operator = call.operator
     if call.device is not None:
         check_device(call.device, operator.title())
-    inputs = [value if isinstance(value, (Tensor, Batch)) else _as_input(value) for value in call.inputs]
+    inputs = [read_only(value if isinstance(value, (Tensor, Batch)) else _as_input(value)) for value in call.inputs]
     prepared = _prepare(operator, inputs)
     try:
         results = _run(call, prepared, inputs, random, {**prepared.constants, **state})
     except Exception as error:
-        error.add_note(f"in {operator.title()}, called on {', '.join(map(repr, inputs)) or 'nothing'}")
+        error.add_note(f"in {operator.title()}, called on {_described(inputs)}")
         raise
     names = prepared.node.output_names
     if names is None:
@@ -154,6 +154,10 @@ def _run(
     if length is None:
         return _run_sample(prepared, inputs, {**constants, **{name: rows[0] for name, rows in keywords.items()}})
     return _run_samples(prepared, inputs, keywords, constants, length)
+
+
+def _described(inputs: Sequence[Any]) -> str:
+    return ", ".join(f"{value!r:.60}" + ("…" if len(repr(value)) > 60 else "") for value in inputs) or "nothing"
 
 
 def _as_input(value: object) -> Any:

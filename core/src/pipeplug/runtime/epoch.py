@@ -71,6 +71,8 @@ class Epoch:
         self._reading = self._item_reading(items, start) if items is not None else None
         self._iterations: dict[int, Iteration] = {}
         self._failures = 0
+        self._delivered_any = False
+        self._whole = start == 0
         self._unreported: tuple[SampleFailed, ...] = ()  # of iterations passed over, for the next batch
         self._cancelled = False
         self._stages = session.plan.stages
@@ -112,6 +114,10 @@ class Epoch:
                 yield delivered.pop()
         if self._reading is not None and self._reading.error is not None:
             raise self._reading.error
+        if self._unreported and not self._delivered_any and self._whole:
+            raise TooManyFailuresError(
+                f"no sample of the epoch is good, all {self._failures} failed; the first one: {self._unreported[0]}"
+            ) from self._unreported[0].cause
 
     def _holders(self) -> str:
         """Who holds memory: nodes, and whoever keeps what was delivered."""
@@ -256,6 +262,7 @@ class Epoch:
             return None
         rows = good if self._options.on_error == "skip" else replaced(len(iteration.rows), good)
         outputs = self._outputs_of(iteration, rows, failures)
+        self._delivered_any = True
         counters.batches += 1
         counters.samples += len(rows)
         return outputs

@@ -7,6 +7,7 @@ from pathlib import PurePath
 
 from pipeplug.graph.graph import Graph
 from pipeplug.operator import Operator, fields_of
+from pipeplug.source import Source
 from pipeplug.spec import TensorSpec
 
 _PLAIN = (int, float, str, bytes, bool, type(None), TensorSpec)
@@ -23,7 +24,8 @@ def fingerprint(graph: Graph, seed: int, length: int | None) -> str:
 def _stable(value: object) -> str:
     """A text that is the same in another process."""
     if isinstance(value, Operator):
-        names = (item.name for item in fields_of(type(value)) if item.name != "shard")
+        apart = {"shard", *(value.located_by if isinstance(value, Source) else ())}
+        names = (item.name for item in fields_of(type(value)) if item.name not in apart)
         arguments = ", ".join(f"{name}={_stable(getattr(value, name))}" for name in names)
         return f"{type(value).__name__}({arguments})"
     if isinstance(value, PurePath):

@@ -16,7 +16,7 @@ from pipeplug.runtime.program import Program, Step
 from pipeplug.runtime.statistics import Timings
 from pipeplug.signature import STATE
 from pipeplug.spec import TensorSpec
-from pipeplug.tensor import Array, Batch, Tensor
+from pipeplug.tensor import Array, Batch, Tensor, read_only
 
 
 def run_samples(
@@ -103,7 +103,7 @@ def _run_sample(
 def _keep(value: Any, spec: TensorSpec, column: Column | None, handed: Tensor | None, row: int) -> Any:
     """Puts an output in its place in the batch, unless it is there; what kernels of the same stage take of it."""
     if value is handed and value is not None:
-        return value
+        return read_only(value)
     if column is not None and column.takes_as_it_is(value):
         column.array[row] = value  # type: ignore[index]  # it has an array then
         return column.sample(row)
@@ -113,8 +113,8 @@ def _keep(value: Any, spec: TensorSpec, column: Column | None, handed: Tensor | 
     if column is not None:
         column.put(row, value)
         if column.array is not None:
-            value = column.sample(row)  # the one given may lie in that place too, another way round
-    return value
+            return column.sample(row)  # the one given may lie in that place too, another way round
+    return read_only(value)
 
 
 def _keep_all(
@@ -198,7 +198,7 @@ def _call_batch_kernel(
     step: Step, iteration: Iteration, rows: Sequence[int], context: BatchContext, empty: Empty
 ) -> None:
     node = step.node
-    inputs = [iteration.columns[ref].batch(rows, empty) for ref in node.inputs]
+    inputs = [read_only(iteration.columns[ref].batch(rows, empty)) for ref in node.inputs]
     keywords = {name: _whole_column(iteration.columns[ref], rows, empty) for name, ref in node.arguments}
     constants = whole_constants(step.constants, len(rows))
     results = outputs_of(node, step.function(*inputs, context=context, **constants, **keywords))

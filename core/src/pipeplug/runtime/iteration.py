@@ -15,7 +15,7 @@ from pipeplug.graph.graph import Node, Ref
 from pipeplug.memory.pool import block_size
 from pipeplug.runtime.frames import drop_frames
 from pipeplug.spec import DTYPES, OBJECT, TensorSpec
-from pipeplug.tensor import Array, Batch, Tensor
+from pipeplug.tensor import Array, Batch, Tensor, read_only
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -69,9 +69,13 @@ class Column:
         return sum(block_size(item.numpy().nbytes) for item in self.items if isinstance(item, Tensor))
 
     def sample(self, row: int) -> Any:
-        """The entry as a kernel's input: a Tensor or an object."""
+        """The entry as a kernel's input: a Tensor that cannot be written to, or an object."""
         place = row if self._places is None else self._places[row]
-        return self.items[place] if self.array is None else Tensor(self.array[place, ...], self.layout)
+        if self.array is None:
+            return read_only(self.items[place])
+        view = self.array[place, ...]
+        view.flags.writeable = False
+        return Tensor(view, self.layout)
 
     def argument(self, row: int) -> Any:
         """The entry as a kernel's keyword argument: a NumPy value or an object."""

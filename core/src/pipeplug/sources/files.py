@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 
 from pipeplug.errors import ArgumentError, SourceError
 from pipeplug.source import Source
@@ -37,6 +37,8 @@ class Files(Source):
     Raises:
         SourceError: there is nothing at `root`, no file in it, or a folder that cannot be read.
     """
+
+    located_by: ClassVar[tuple[str, ...]] = ("root",)
 
     root: str | Path | tuple[str | Path, ...]
     labels: tuple[int, ...] | None = None
