@@ -52,5 +52,5 @@ def test_the_statistics_tell_those_that_no_batch_follows():
 
 
 def test_an_epoch_without_a_good_sample_is_an_error():
-    with pytest.raises(TooManyFailuresError, match="all 12 failed; the first one: map.check failed on row 0"):
+    with pytest.raises(TooManyFailuresError, match=r"all 12 failed; the first one: map.check failed on row 0"):
         run(100, "skip")
