@@ -126,7 +126,7 @@ class TestEnds:
             raise SystemExit(3)
 
         with pipeline(batch_size=4, threads=threads)(lambda: ops.map(leave, ops.read.arrays(np.arange(100))))() as it:
-            with pytest.raises(SystemExit):
+            with pytest.raises(SampleFailed, match=r"map.leave failed on row 0 .*SystemExit: 3"):
                 list(it)
 
     def test_a_source_that_raises(self, threads: int):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
-from pipeplug import TooManyFailuresError, ops, pipeline
+from pipeplug import TensorSpec, TooManyFailuresError, ops, pipeline
 
 
 def refuse_below(limit):
@@ -54,3 +56,24 @@ def test_the_statistics_tell_those_that_no_batch_follows():
 def test_an_epoch_without_a_good_sample_is_an_error():
     with pytest.raises(TooManyFailuresError, match=r"all 12 failed; the first one: map.check failed on row 0"):
         run(100, "skip")
+
+
+def test_an_operator_that_ends_the_program_ends_its_sample():
+    @pipeline(batch_size=4, on_error="skip")
+    def numbers():
+        return ops.map(lambda number: sys.exit(3) if number == 2 else number, ops.read.arrays(np.arange(4)))
+
+    with numbers() as batches:
+        [batch] = batches
+    assert batch["0"].list() == [0, 1, 3]
+    assert isinstance(batch.failures[0].cause, SystemExit)
+
+
+def test_an_item_of_an_iterable_that_does_not_fit_is_a_sample_that_failed():
+    @pipeline(batch_size=4, on_error="skip")
+    def numbers():
+        return ops.read.items(iter([1, 2, 300, 4]), specs=(TensorSpec((), "uint8"),))
+
+    with numbers() as batches:
+        [batch] = batches
+    assert batch["0"].list() == [1, 2, 4]

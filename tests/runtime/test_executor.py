@@ -367,6 +367,21 @@ def test_an_error_of_cancel_does_not_keep_the_threads():
             executor.take()
 
 
+def test_an_interrupt_while_a_thread_starts_leaves_none(monkeypatch):
+    start, calls = threading.Thread.start, []
+
+    def interrupted(thread):
+        start(thread)
+        calls.append(thread)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt), Executor(chain(), Idle(), 4):
+        pass
+    assert not any(thread.is_alive() for thread in calls)
+
+
 def test_threads_that_cannot_start_are_no_leak(monkeypatch):
     start = threading.Thread.start
 

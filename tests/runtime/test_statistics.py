@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import numpy as np
@@ -50,28 +49,6 @@ def test_only_what_was_delivered_counts_as_delivered():
     statistics = run(limit=2)
     assert (statistics.samples, statistics.batches, statistics.failures) == (14, 2, 2)
     assert statistics.operators[0].calls >= 16
-
-
-def test_time_is_of_the_kernel():
-    reached, go_on = threading.Event(), threading.Event()
-
-    def wait(number: Array) -> Array:
-        reached.set()
-        go_on.wait()
-        return number
-
-    def open_when_reached() -> None:
-        reached.wait()
-        go_on.set()
-
-    with pipeline(batch_size=1, threads=1)(lambda: ops.map(wait, ops.read.arrays(np.arange(1))))() as batches:
-        opening = threading.Thread(target=open_when_reached)
-        opening.start()
-        list(batches)
-        opening.join()
-        source, slow = batches.statistics().operators
-        assert slow.calls == source.calls == 1
-        assert slow.seconds <= batches.statistics().waiting_seconds
 
 
 def test_items_of_an_iterable_count():

@@ -13,7 +13,7 @@ def tree(tmp_path: Path) -> Path:
     """Folders and files whose content is their own path."""
     names = ["dog/2.jpg", "dog/1.JPG", "cat/deep/er/3.png", "cat/0.png", "zebra/notes.txt", "Ünïcode 猫/ä.jpg"]
     hidden = [".git/config", "cat/.DS_Store", "cat/.checkpoints/0.png", ".top.jpg"]
-    for name in [*names, *hidden, "top.jpg"]:
+    for name in [*names, *hidden]:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(name, encoding="utf-8")
@@ -43,6 +43,14 @@ class TestFolders:
             ("zebra/notes.txt", 2),
             ("Ünïcode 猫/ä.jpg", 3),
         ]
+
+    def test_files_beside_class_folders_are_not_left_out_silently(self, tree: Path):
+        (tree / "top.jpg").touch()
+        (tree / "other.jpg").touch()
+        message = refused(root=tree)
+        assert "has files beside its class folders, 2 in all, other.jpg among them" in message
+        assert "extensions=" in message
+        assert len(found(tree, extensions=(".png", ".txt"))) == 3
 
     def test_empty_folders_count_as_classes_unless_all_are(self, tree: Path):
         (tree / "bird").mkdir()
@@ -84,8 +92,8 @@ class TestPatterns:
     def test_matches_come_in_order_with_one_label(self, tree: Path):
         reader = Files(root=f"{tree}/**/*.jpg").reader()
         names = [Path(path).relative_to(tree).as_posix() for path in reader.paths]
-        assert names == sorted(names) == ["dog/2.jpg", "top.jpg", "Ünïcode 猫/ä.jpg"]
-        assert reader.labels == (0, 0, 0)
+        assert names == sorted(names) == ["dog/2.jpg", "Ünïcode 猫/ä.jpg"]
+        assert reader.labels == (0, 0)
 
     def test_extensions_choose_among_matches(self, tree: Path):
         assert Files(root=f"{tree}/cat/*", extensions=(".png",)).reader().paths == (str(tree / "cat/0.png"),)
@@ -103,7 +111,7 @@ class TestLists:
         assert [reader[index] for index in range(2)] == [(b"dog/2.jpg", 7), (b"cat/0.png", 3)]
 
     def test_without_labels_they_have_one(self, tree: Path):
-        assert Files(root=(tree / "top.jpg",)).reader().labels == (0,)
+        assert Files(root=(tree / "dog/2.jpg",)).reader().labels == (0,)
 
     @pytest.mark.parametrize(
         ("arguments", "message"),
@@ -142,7 +150,7 @@ class TestNothingToRead:
         assert refused(root=()) == "no file in (); read.files needs at least one"
 
     def test_a_file_instead_of_a_folder(self, tree: Path):
-        path = str(tree / "top.jpg")
+        path = str(tree / "dog/2.jpg")
         assert refused(root=path) == f"{path} is a file; read.files takes a folder, a pattern, or a list: [{path!r}]"
 
     @pytest.mark.parametrize("folder", ["", "dog"])

@@ -219,6 +219,7 @@ class Pipeline:
         """Lets the next loop go on where `state` was taken. Raises StateError for another pipeline's state."""
         if not isinstance(state, PipelineState):
             raise StateError(f"load_state takes what state() gave, a PipelineState, got {state!r:.80}")
+        self._refuse_while_running("load_state")
         if state.fingerprint != self._identity():
             raise StateError(
                 "this state comes from another pipeline: operators, their arguments, the seed or the source differ"
@@ -228,8 +229,15 @@ class Pipeline:
 
     def set_epoch(self, epoch: int) -> None:
         """Lets the next loop run the epoch of this number, counted from 0, from its beginning."""
+        self._refuse_while_running("set_epoch")
+        if epoch < 0:
+            raise ArgumentError(f"epochs count from 0, got {epoch}")
         self._next_epoch, self._start = epoch, 0
         self._progress = (epoch, 0)
+
+    def _refuse_while_running(self, what: str) -> None:
+        if self._running is not None and self._running() is not None:
+            raise StateError(f"{what} is for the next loop, but an epoch is running; leave its loop first")
 
     def statistics(self) -> Statistics:
         """What has been done since the block was entered."""

@@ -71,4 +71,7 @@ def positional_arguments(
 def origin_of(reader: Reader, index: int) -> str:
     """Where a sample of a reader comes from, for people to read."""
     origin = getattr(reader, "origin", None)
-    return origin(index) if origin is not None else f"item {index}"
+    try:
+        return str(origin(index)) if origin is not None else f"item {index}"
+    except Exception as error:  # the sample's own error must not be lost over its name
+        return f"item {index} (its reader's origin() raised {type(error).__name__})"

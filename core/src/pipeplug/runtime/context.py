@@ -62,7 +62,7 @@ class BatchContext:
 
     def __init__(self, device: str, empty: Empty, iteration: Iteration, rows: Sequence[int], seed: int) -> None:
         self.device = device
-        self.failed: dict[int, Exception] = {}
+        self.failed: dict[int, BaseException] = {}
         self._empty = empty
         self._iteration = iteration
         self._rows = rows

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from pipeplug.errors import DeclarationError, MemoryLimitError, SampleFailed, SpecError, TooManyFailuresError
+from pipeplug.errors import MemoryLimitError, SampleFailed, SpecError, TooManyFailuresError
 from pipeplug.graph.graph import Node, Ref
 from pipeplug.memory.units import format_bytes
 from pipeplug.runtime.admission import Admission
@@ -85,8 +85,9 @@ class Epoch:
 
         `on_delivered` is told, before each batch, how many positions all ranks have delivered with it.
         """
+        executor = Executor(self._schedule(), self, self._options.threads)
         try:
-            with Executor(self._schedule(), self, self._options.threads) as executor:
+            with executor:
                 yield from self._delivered(executor, on_delivered)
         except Exception as error:
             forget_frames(error)  # they hold batches, and the loop may keep the error
@@ -94,6 +95,7 @@ class Epoch:
                 error.args = (f"{error}. {self._holders()}",)
             raise
         finally:
+            executor.leave()  # an interrupt may have met the end of the block as it began
             for iteration in self._iterations.values():
                 iteration.restart()  # closures in the frames of an error that is kept hold iterations
             self._iterations.clear()
@@ -225,7 +227,9 @@ class Epoch:
         for row, item in enumerate(items):
             try:
                 self._put(iteration, node, row, item)
-            except DeclarationError as error:
+            except MemoryLimitError:
+                raise
+            except Exception as error:
                 iteration.fail(row, node, error, stage)
                 timings.failed(node.name)
         self._reading.accept()

@@ -8,6 +8,7 @@ tasks ready is done by a thread that takes one next, or by the consumer, which t
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -63,19 +64,17 @@ class Executor:
 
     def __enter__(self) -> Self:
         try:
-            with self._lock:
-                for thread in self._threads:
-                    thread.start()
-                    self._serving += 1
+            for thread in self._threads:
+                thread.start()
         except BaseException:
-            self._leave()
+            self.leave()
             raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._leave()
+        self.leave()
 
     def take(self) -> int | None:
         """Waits for the next iteration in order and returns its number; None after the last one."""
@@ -106,6 +105,9 @@ class Executor:
 
     def _serve(self) -> None:
         with self._lock:
+            # Counted here, as nobody knows of a start that is interrupted whether there is a thread; one that comes
+            # when all is over touches nothing.
+            self._serving += 1
             try:
                 while not self._stopped:
                     task = self._next_task()
@@ -186,14 +188,15 @@ class Executor:
         self._idle.notify_all()
         self._work.cancel()
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
+        """Ends all threads; once more does nothing, but for an interrupt that met the first time as it began."""
         if threading.current_thread() in self._threads:  # the garbage collector closes an epoch wherever it runs
             with self._lock:
                 self._stop()
             return
         interrupt = self._wait_for_threads()
         for thread in self._threads:
-            if thread.ident is not None:
+            with suppress(RuntimeError):  # its start was interrupted
                 thread.join()
         self._error = None
         if interrupt is not None:

@@ -89,7 +89,7 @@ def _run_sample(
                 _keep_all(step, columns, context, slots, outputs_of(step.node, result), row)
         except MemoryLimitError as error:
             raise _named(error, step.node) from None
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # an operator that calls exit() ends its sample, not the program
             iteration.fail(row, step.node, error, program.number)
             timings.failed(step.node.name)
             return
@@ -185,7 +185,7 @@ def run_batch(
         _call_batch_kernel(step, iteration, rows, context, empty)
     except MemoryLimitError as error:
         raise _named(error, step.node) from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         context.failed = dict.fromkeys(range(len(rows)), error)
     else:
         timings.add(step.node.name, perf_counter_ns() - started)

@@ -80,7 +80,11 @@ class Column:
     def argument(self, row: int) -> Any:
         """The entry as a kernel's keyword argument: a NumPy value or an object."""
         place = row if self._places is None else self._places[row]
-        return as_argument(self.items[place] if self.array is None else self.array[place])
+        entry = as_argument(self.items[place] if self.array is None else self.array[place])
+        if isinstance(entry, np.ndarray) and entry.flags.writeable:
+            entry = entry.view()
+            entry.flags.writeable = False
+        return entry
 
     def takes_as_it_is(self, value: Any) -> bool:
         """Whether a value is a whole number for integers, such as a label: there is nothing to convert or to check."""

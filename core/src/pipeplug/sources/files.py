@@ -22,7 +22,8 @@ class Files(Source):
     """Reads files whole: their bytes, and a label.
 
     A folder with sub-folders is a class a sub-folder: labels count them in alphabetical order, and files are found at
-    any depth in them. A folder of files alone, a list and a pattern give one label, or those of `labels`.
+    any depth in them; files beside them are an error. A folder of files alone, a list and a pattern give one label, or
+    those of `labels`.
 
     Outputs:
         encoded: the file's content, `bytes`.
@@ -85,6 +86,11 @@ class Files(Source):
         found = [(path, label) for label, name in enumerate(classes) for path in self._walk(os.path.join(root, name))]
         if not found:
             found = [(path, 0) for path in self._walk(root)]
+        elif loose := [entry.name for entry in os.scandir(root) if entry.is_file() and self._wanted(entry.name)]:
+            raise SourceError(
+                f"{root} has files beside its class folders, {len(loose)} in all, {min(loose)} among them; move them "
+                "into a class folder, name the endings to take with extensions=, or give a pattern or a list of paths"
+            )
         return tuple(path for path, _ in found), tuple(label for _, label in found)
 
     def _walk(self, folder: str) -> list[str]:

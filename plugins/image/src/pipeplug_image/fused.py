@@ -29,11 +29,16 @@ class _DecodePart(Operator):
         return self.decode.open()
 
     def decoded(
-        self, encoded: object, context: Context, box_of: Callable[[tuple[int, ...]], Part], state: Decoder
+        self,
+        encoded: object,
+        context: Context,
+        box_of: Callable[[tuple[int, ...]], Part],
+        infer: Callable[[TensorSpec], TensorSpec],
+        state: Decoder,
     ) -> Tensor:
-        """The part, in memory of its own."""
+        """The part, in memory of its own. What `infer` of the crop refuses is refused."""
         part = self.decode.part(encoded, box_of, state)
-        out: Tensor = context.empty(TensorSpec(part.shape, part.dtype.name, "HWC"))
+        out: Tensor = context.empty(infer(TensorSpec(part.shape, part.dtype.name, "HWC")))
         out.numpy()[...] = part
         return out
 
@@ -61,7 +66,7 @@ class DecodeCrop(_DecodePart):
         return self.crop.infer(self.decode.image_spec())
 
     def cpu(self, encoded: object, context: Context, *, position: Sequence[float], state: Decoder) -> Tensor:
-        return self.decoded(encoded, context, lambda shape: self.crop.box(shape, position), state)
+        return self.decoded(encoded, context, lambda shape: self.crop.box(shape, position), self.crop.infer, state)
 
 
 class DecodeCenterCrop(_DecodePart):
@@ -73,7 +78,7 @@ class DecodeCenterCrop(_DecodePart):
         return self.crop.infer(self.decode.image_spec())
 
     def cpu(self, encoded: object, context: Context, *, state: Decoder) -> Tensor:
-        return self.decoded(encoded, context, self.crop.box, state)
+        return self.decoded(encoded, context, self.crop.box, self.crop.infer, state)
 
 
 class DecodeRandomCrop(_DecodePart):
@@ -85,7 +90,7 @@ class DecodeRandomCrop(_DecodePart):
         return self.crop.infer(self.decode.image_spec())
 
     def cpu(self, encoded: object, context: Context, *, place: Array, state: Decoder) -> Tensor:
-        return self.decoded(encoded, context, lambda shape: self.crop.box(shape, place), state)
+        return self.decoded(encoded, context, lambda shape: self.crop.box(shape, place), self.crop.infer, state)
 
 
 class FlipNormalize(Operator):

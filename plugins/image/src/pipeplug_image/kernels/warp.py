@@ -1,7 +1,6 @@
 """Rotation and affine maps.
 
-OpenCV 5 interpolates at the exact place. OpenCV 4 rounds places to 1/32 pixel, which can move a value by up to 1/32 of
-the difference between neighbours in each direction.
+OpenCV 5, which the plugin requires, interpolates at the exact place; OpenCV 4 rounds places to 1/32 pixel.
 """
 
 from __future__ import annotations
