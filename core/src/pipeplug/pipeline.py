@@ -123,8 +123,7 @@ class Pipeline:
 
     def __iter__(self) -> Iterator[Outputs]:
         session = self._opened()
-        running = self._running() if self._running else None
-        if running is not None and getgeneratorstate(running) != GEN_CLOSED:
+        if self._is_running():
             raise StateError("an epoch of this pipeline is running; leave its loop, or close its iterator, first")
         batches = self._run(session)
         self._running = weakref.ref(batches)
@@ -235,8 +234,12 @@ class Pipeline:
         self._next_epoch, self._start = epoch, 0
         self._progress = (epoch, 0)
 
+    def _is_running(self) -> bool:
+        running = self._running() if self._running else None
+        return running is not None and getgeneratorstate(running) != GEN_CLOSED
+
     def _refuse_while_running(self, what: str) -> None:
-        if self._running is not None and self._running() is not None:
+        if self._is_running():
             raise StateError(f"{what} is for the next loop, but an epoch is running; leave its loop first")
 
     def statistics(self) -> Statistics:

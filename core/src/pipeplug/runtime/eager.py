@@ -10,7 +10,6 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from numbers import Number
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,8 +21,8 @@ from pipeplug.graph.inference import infer_call
 from pipeplug.graph.placement import check_device
 from pipeplug.operator import Call, Operator, calling, shapes_drawn_from
 from pipeplug.runtime.context import BatchContext, SampleContext
-from pipeplug.runtime.invoke import outputs_of, whole_constants, wrap
-from pipeplug.runtime.iteration import Column, Iteration, Rows, check_value
+from pipeplug.runtime.invoke import outputs_of, whole_constants
+from pipeplug.runtime.iteration import Column, Iteration, Rows, as_input, check_value
 from pipeplug.runtime.program import constants_of
 from pipeplug.runtime.randomness import Draws, check_seed, key_hash
 from pipeplug.runtime.session import open_operator
@@ -195,8 +194,10 @@ def _new_prepared(operator: Operator, inputs: Sequence[Any]) -> _Prepared:
         raise GraphError(f"{title} has no kernel for cpu, only for: {', '.join(operator.kernels) or 'nothing'}")
     specs, names = infer_call(operator, title, user_location(), [_spec_of(value) for value in inputs])
     node = Node(title, operator, title, specs=specs, output_names=names)
-    function: Callable[..., Any] = getattr(operator, "cpu")  # noqa: B009 - `Operator` has no kernel itself
-    return _Prepared(node, function, constants_of(node, {}), operator.kernels["cpu"].batched, hasattr(operator, "draw"))
+    declared: Any = operator
+    return _Prepared(
+        node, declared.cpu, constants_of(node, {}), operator.kernels["cpu"].batched, hasattr(operator, "draw")
+    )
 
 
 def _spec_of(value: Any) -> TensorSpec:
@@ -240,9 +241,7 @@ def _run_sample(prepared: _Prepared, inputs: Sequence[Any], keywords: Mapping[st
 
 def _checked(value: Any, spec: TensorSpec) -> Any:
     """A result as a Tensor or an object; DeclarationError when it is not what `infer` says."""
-    if spec.is_static and not isinstance(value, Tensor):
-        value = np.asarray(value, spec.dtype if isinstance(value, Number) else None)
-    value = wrap(value, spec.layout)
+    value = as_input(value, spec)
     check_value(spec, value)
     return value
 

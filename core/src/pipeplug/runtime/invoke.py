@@ -147,11 +147,6 @@ def _overlaps(value: Tensor, others: Sequence[Tensor | None]) -> bool:
     return any(other is not None and np.may_share_memory(value.numpy(), other.numpy()) for other in others)
 
 
-def wrap(value: Any, layout: str | None) -> Any:
-    """A kernel's result as what other kernels take: arrays as Tensors, everything else as it is."""
-    return Tensor(value, layout) if isinstance(value, np.ndarray) else value
-
-
 def outputs_of(node: Node, result: Any) -> Sequence[Any]:
     """The outputs of a kernel in the order of `infer`. Raises DeclarationError when they do not agree with it."""
     names = node.output_names

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pipeplug import ArgumentError, Context, Operator, PerSample, Tensor, TensorSpec
-from pipeplug_image.pictures import check_per_channel, picture, resized
+from pipeplug import Context, Operator, PerSample, Tensor, TensorSpec
+from pipeplug_image.pictures import check_per_channel, check_size, picture, resized
 from pipeplug_image.rotate import Border, WarpInterpolation
 
 Matrix = tuple[tuple[float, float, float], tuple[float, float, float]]
@@ -31,8 +31,8 @@ class Affine(Operator):
     fill: float | tuple[float, ...] = 0.0
 
     def check(self) -> None:
-        if self.size is not None and min(self.size) < 1:
-            raise ArgumentError(f"size is at least (1, 1), got {self.size}")
+        if self.size is not None:
+            check_size(self.size)
 
     def infer(self, image: TensorSpec) -> TensorSpec:
         spec = picture(image)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pipeplug import ArgumentError, Context, Operator, Tensor, TensorSpec
-from pipeplug_image.pictures import picture, resized
+from pipeplug import Context, Operator, Tensor, TensorSpec
+from pipeplug_image.pictures import check_size, picture, resized
 
 
 class CenterCrop(Operator):
@@ -20,8 +20,7 @@ class CenterCrop(Operator):
     size: tuple[int, int]
 
     def check(self) -> None:
-        if min(self.size) < 1:
-            raise ArgumentError(f"size is at least (1, 1), got {self.size}")
+        check_size(self.size)
 
     def infer(self, image: TensorSpec) -> TensorSpec:
         return resized(picture(image, counts=None), *self.size)

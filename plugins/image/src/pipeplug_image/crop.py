@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipeplug import ArgumentError, Context, Operator, PerSample, Tensor, TensorSpec
-from pipeplug_image.pictures import check_number, picture, resized
+from pipeplug_image.pictures import check_number, check_size, picture, resized
 
 
 class Crop(Operator):
@@ -25,8 +25,7 @@ class Crop(Operator):
     position: PerSample[tuple[float, float]] = (0.5, 0.5)
 
     def check(self) -> None:
-        if min(self.size) < 1:
-            raise ArgumentError(f"size is at least (1, 1), got {self.size}")
+        check_size(self.size)
         if isinstance(self.position, tuple):
             checked_position(self.position)
 

@@ -56,6 +56,12 @@ def channels(spec: TensorSpec) -> int | None:
     return spec.shape[2] if spec.shape is not None else None
 
 
+def check_size(size: tuple[int, int]) -> None:
+    """Raises ArgumentError unless height and width are at least 1."""
+    if min(size) < 1:
+        raise ArgumentError(f"size is at least (1, 1), got {size}")
+
+
 def check_per_channel(name: str, value: float | tuple[float, ...], spec: TensorSpec) -> None:
     """Raises ArgumentError when `value` is for another number of channels than an image's spec has."""
     count = channels(spec)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeplug import ArgumentError, Context, Operator, Tensor, TensorSpec
-from pipeplug_image.pictures import picture, resized
+from pipeplug import Context, Operator, Tensor, TensorSpec
+from pipeplug_image.pictures import check_size, picture, resized
 
 if TYPE_CHECKING:
     from pipeplug import Array, Draws
@@ -24,8 +24,7 @@ class RandomCrop(Operator):
     size: tuple[int, int]
 
     def check(self) -> None:
-        if min(self.size) < 1:
-            raise ArgumentError(f"size is at least (1, 1), got {self.size}")
+        check_size(self.size)
 
     def infer(self, image: TensorSpec) -> TensorSpec:
         return resized(picture(image, counts=None), *self.size)

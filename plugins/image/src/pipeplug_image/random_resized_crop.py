@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeplug import ArgumentError, Context, Operator, Tensor, TensorSpec
-from pipeplug_image.pictures import picture, resized
+from pipeplug_image.pictures import check_size, picture, resized
 from pipeplug_image.resize import Interpolation
 
 if TYPE_CHECKING:
@@ -37,8 +37,7 @@ class RandomResizedCrop(Operator):
     antialias: bool = True
 
     def check(self) -> None:
-        if min(self.size) < 1:
-            raise ArgumentError(f"size is at least (1, 1), got {self.size}")
+        check_size(self.size)
         if not 0 < self.scale[0] <= self.scale[1] <= 1:
             raise ArgumentError(f"scale is two rising numbers in (0, 1], got {self.scale}")
         if not 0 < self.ratio[0] <= self.ratio[1]:
