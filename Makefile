@@ -1,4 +1,5 @@
-# `make demo` shows what it does, `make test` checks it; both make .venv when it is missing or a pyproject.toml changed.
+# `make demo` shows what it does, `make test` checks it; both make .venv when it is missing, and install
+# again what changed.
 # Another interpreter: `make test PYTHON=python3.13`.
 
 PYTHON ?= python3
@@ -7,6 +8,7 @@ BIN := $(VENV)/bin
 
 EDITABLE := -e ./core -e './plugins/image[turbo]' -e ./plugins/video -e ./plugins/audio -e ./sdk
 PROJECTS := core/pyproject.toml $(wildcard plugins/*/pyproject.toml) sdk/pyproject.toml
+COMPILED := $(wildcard plugins/image/setup.py plugins/image/src/pipeplug_image/native/*.[ch])
 
 .DELETE_ON_ERROR:
 .PHONY: demo test lint clean
@@ -34,7 +36,7 @@ $(VENV)/pip.stamp:
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'  # the first that knows dependency groups
 	touch $@
 
-$(VENV)/packages.stamp: $(VENV)/pip.stamp $(PROJECTS)
+$(VENV)/packages.stamp: $(VENV)/pip.stamp $(PROJECTS) $(COMPILED)
 	$(BIN)/python -m pip install --quiet $(EDITABLE)
 	touch $@
 

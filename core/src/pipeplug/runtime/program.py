@@ -132,7 +132,7 @@ def kernel_of(node: Node, reader: object) -> Function:
 
 def constants_of(node: Node, state: Mapping[str, object]) -> dict[str, object]:
     """The keyword arguments of a node's kernel that are the same for all samples."""
-    names = per_sample_fields(type(node.operator))
+    names = per_sample_fields(type(node.operator)) - {name for name, _ in node.arguments}
     constants = {name: getattr(node.operator, name) for name in sorted(names)}
     constants = {name: value for name, value in constants.items() if value is not PER_SAMPLE}
     if node.name in state:

@@ -10,6 +10,8 @@ from pipeplug_image.pictures import picture
 if TYPE_CHECKING:
     from pipeplug import Array, Draws
 
+Direction = Literal["horizontal", "vertical"]
+
 
 class Flip(Operator):
     """Mirror an image, at random or always.
@@ -23,7 +25,7 @@ class Flip(Operator):
     """
 
     probability: float = 0.5
-    direction: Literal["horizontal", "vertical"] = "horizontal"
+    direction: Direction = "horizontal"
 
     def check(self) -> None:
         if not 0 <= self.probability <= 1:

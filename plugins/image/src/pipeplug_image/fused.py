@@ -4,25 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, ClassVar
 
 from pipeplug import Context, Operator, PerSample, Tensor, TensorSpec
 from pipeplug_image.center_crop import CenterCrop
 from pipeplug_image.crop import Crop
 from pipeplug_image.decode import Decode, Part
-from pipeplug_image.flip import Flip
-from pipeplug_image.normalize import Normalize
+from pipeplug_image.flip import Direction, Flip
+from pipeplug_image.normalize import Normalize, prepared, result_of
 from pipeplug_image.random_crop import RandomCrop
 from pipeplug_image.random_resized_crop import RandomResizedCrop
+from pipeplug_image.resize import Interpolation, Resize
 
 if TYPE_CHECKING:
     from pipeplug import Array
     from pipeplug_image.codecs.decode import Decoder
+    from pipeplug_image.kernels.resize_normalize import ResizeNormalization
 
 
-class _DecodePart(Operator):
+class Fused(Operator):
+    """An operator that does the work of several.
+
+    Attributes:
+        reason: why, for those who ask what became of their function.
+    """
+
+    reason: ClassVar[str]
+
+
+class _DecodePart(Fused):
     """What decoding a part of an image shares, whichever crop says where it lies."""
 
+    reason = "decodes only the part of the picture that the crop needs"
     decode: Decode
 
     def open(self) -> AbstractContextManager[Decoder]:
@@ -52,8 +66,11 @@ class DecodeResizedCrop(_DecodePart):
         return self.crop.infer(self.decode.image_spec())
 
     def cpu(self, encoded: object, context: Context, *, tries: Array, place: Array, state: Decoder) -> Tensor:
-        part = self.decode.part(encoded, lambda shape: self.crop.box(shape, tries, place), state)
-        return self.crop.resize(part, context)
+        return self.crop.resize(self.part(encoded, tries, place, state), context)
+
+    def part(self, encoded: object, tries: Array, place: Array, state: Decoder) -> Array:
+        """The pixels to resize, which the calling thread's next call overwrites."""
+        return self.decode.part(encoded, lambda shape: self.crop.box(shape, tries, place), state)
 
 
 class DecodeCrop(_DecodePart):
@@ -93,9 +110,10 @@ class DecodeRandomCrop(_DecodePart):
         return self.decoded(encoded, context, lambda shape: self.crop.box(shape, place), self.crop.infer, state)
 
 
-class FlipNormalize(Operator):
+class FlipNormalize(Fused):
     """Mirrors and normalises an image."""
 
+    reason = "mirrors and normalises in one kernel"
     flip: Flip
     normalize: Normalize
 
@@ -103,4 +121,74 @@ class FlipNormalize(Operator):
         return self.normalize.infer(self.flip.infer(image))
 
     def cpu(self, image: Tensor, context: Context, *, flipped: bool) -> Tensor:
-        return self.normalize.normalized(image, context, flipped=bool(flipped))
+        return self.normalize.normalized(image, context, **{self.flip.direction: bool(flipped)})
+
+
+class _ResizeNormalize(Fused):
+    """What resizing and normalising share, whatever is resized; `flipped` is False where nothing is mirrored."""
+
+    reason = "resizes, mirrors and normalises in one pass over the pixels"
+    normalize: Normalize
+    direction: Direction = "horizontal"
+    flipped: PerSample[bool] = False
+
+    def normalized(
+        self, part: Array, size: tuple[int, int], resize: Resize | RandomResizedCrop, context: Context, flipped: bool
+    ) -> Tensor:
+        channels = part.shape[2]
+        out: Tensor = context.empty(result_of(self.normalize, (*size, channels), part.dtype.name, "HWC"))
+        kernel = resizing(self.normalize, resize.interpolation, resize.antialias, channels)
+        kernel(part, size, out.numpy(), **{self.direction: bool(flipped)})
+        return out
+
+
+@lru_cache(maxsize=64)
+def resizing(normalize: Normalize, interpolation: Interpolation, antialias: bool, channels: int) -> ResizeNormalization:
+    """The kernel for images of `channels` channels."""
+    from pipeplug_image.kernels.resize_normalize import ResizeNormalization
+
+    return ResizeNormalization(prepared(normalize, channels), interpolation, antialias=antialias)
+
+
+class ResizeNormalize(_ResizeNormalize):
+    """Resizes, mirrors and normalises an image."""
+
+    resize: Resize
+
+    def infer(self, image: TensorSpec) -> TensorSpec:
+        return self.normalize.infer(self.resize.infer(image))
+
+    def cpu(self, image: Tensor, context: Context, *, flipped: bool) -> Tensor:
+        height, width, _ = self.resize.infer(image.spec).known_shape()
+        return self.normalized(image.numpy(), (height, width), self.resize, context, flipped)
+
+
+class ResizedCropNormalize(_ResizeNormalize):
+    """Resizes a random part of an image, mirrors and normalises it."""
+
+    crop: RandomResizedCrop
+
+    def infer(self, image: TensorSpec) -> TensorSpec:
+        return self.normalize.infer(self.crop.infer(image))
+
+    def cpu(self, image: Tensor, context: Context, *, tries: Array, place: Array, flipped: bool) -> Tensor:
+        return self.normalized(self.crop.part(image, tries, place), self.crop.size, self.crop, context, flipped)
+
+
+class DecodeResizedCropNormalize(_ResizeNormalize):
+    """Decodes what a random resized crop needs, resizes, mirrors and normalises it."""
+
+    reason = f"{_DecodePart.reason}; {_ResizeNormalize.reason}"
+    decode: DecodeResizedCrop
+
+    def infer(self, encoded: TensorSpec) -> TensorSpec:
+        return self.normalize.infer(self.decode.infer(encoded))
+
+    def open(self) -> AbstractContextManager[Decoder]:
+        return self.decode.open()
+
+    def cpu(
+        self, encoded: object, context: Context, *, tries: Array, place: Array, flipped: bool, state: Decoder
+    ) -> Tensor:
+        part, crop = self.decode.part(encoded, tries, place, state), self.decode.crop
+        return self.normalized(part, crop.size, crop, context, flipped)

@@ -50,12 +50,14 @@ class Normalize(Operator):
         return TensorSpec(shape, self.dtype, self.layout)
 
     def cpu(self, image: Tensor, context: Context) -> Tensor:
-        return self.normalized(image, context, flipped=False)
+        return self.normalized(image, context)
 
-    def normalized(self, image: Tensor, context: Context, *, flipped: bool) -> Tensor:
-        """The image, mirrored left to right first if `flipped`, normalised in one pass."""
+    def normalized(
+        self, image: Tensor, context: Context, *, horizontal: bool = False, vertical: bool = False
+    ) -> Tensor:
+        """The image, mirrored left to right or upside down first, normalised in one pass."""
         out: Tensor = context.empty(result_of(self, image.shape, image.dtype, image.layout))
-        prepared(self, image.shape[2])(image.numpy(), flip=flipped, out=out.numpy())
+        prepared(self, image.shape[2])(image.numpy(), horizontal=horizontal, vertical=vertical, out=out.numpy())
         return out
 
 

@@ -9,7 +9,7 @@ from pipeplug import Check, Graph, hookimpl
 
 @hookimpl
 def pipeplug_rewrite(graph: Graph) -> Graph:
-    """Fuses decoding with cropping and mirroring with normalising."""
+    """Fuses decoding with cropping, and resizing and mirroring with normalising."""
     from pipeplug_image.rewrite import rewrite
 
     return rewrite(graph)
@@ -18,7 +18,7 @@ def pipeplug_rewrite(graph: Graph) -> Graph:
 @hookimpl
 def pipeplug_doctor() -> list[Check]:
     """The libraries that decode and compute."""
-    return [_installed("opencv-python-headless"), _installed("pillow"), _turbojpeg()]
+    return [_installed("opencv-python-headless"), _installed("pillow"), _turbojpeg(), _compiled()]
 
 
 def _installed(distribution: str) -> Check:
@@ -37,3 +37,13 @@ def _turbojpeg() -> Check:
             "TurboJPEG 3", True, 'not found, JPEG regions are decoded whole; pip install "pipeplug-image[turbo]"'
         )
     return Check("TurboJPEG 3", True, str(library))
+
+
+def _compiled() -> Check:
+    from pipeplug_image.native import find_library
+
+    library = find_library()
+    if library is None:
+        advice = "not there, OpenCV and Pillow do their work in more steps; install a C compiler, then the plugin again"
+        return Check("compiled kernels", True, advice)
+    return Check("compiled kernels", True, library)

@@ -63,9 +63,13 @@ class RandomResizedCrop(Operator):
         return random_resized_crop_box(shape, tries.tolist(), place.tolist(), self.ratio)
 
     def cpu(self, image: Tensor, context: Context, *, tries: Array, place: Array) -> Tensor:
+        return self.resize(self.part(image, tries, place), context)
+
+    def part(self, image: Tensor, tries: Array, place: Array) -> Array:
+        """The part of an image, as it is there."""
         self.infer(image.spec)  # what is not known before there is an image is checked now
         y, x, height, width = self.box(image.shape, tries, place)
-        return self.resize(image.numpy()[y : y + height, x : x + width], context)
+        return image.numpy()[y : y + height, x : x + width]
 
     def resize(self, part: Array, context: Context) -> Tensor:
         """The part in the size asked for."""

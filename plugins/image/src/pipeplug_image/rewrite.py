@@ -8,21 +8,26 @@ from pipeplug import Graph, Node, Operator, Ref
 from pipeplug_image.center_crop import CenterCrop
 from pipeplug_image.crop import Crop
 from pipeplug_image.decode import Decode
-from pipeplug_image.flip import Flip
+from pipeplug_image.flip import Direction, Flip
 from pipeplug_image.fused import (
     DecodeCenterCrop,
     DecodeCrop,
     DecodeRandomCrop,
     DecodeResizedCrop,
+    DecodeResizedCropNormalize,
     FlipNormalize,
+    Fused,
+    ResizedCropNormalize,
+    ResizeNormalize,
 )
 from pipeplug_image.normalize import Normalize
 from pipeplug_image.random_crop import RandomCrop
 from pipeplug_image.random_resized_crop import RandomResizedCrop
+from pipeplug_image.resize import Resize
 
 
 def rewrite(graph: Graph) -> Graph:
-    """Fuses each decode with the crop that alone uses it, and each mirroring with the normalisation after it."""
+    """Fuses each decode with the crop that alone uses it, and each normalisation with what comes before it."""
     for node in graph.nodes:
         user = _cpu_user(graph, node)
         if user is None:
@@ -34,24 +39,39 @@ def rewrite(graph: Graph) -> Graph:
     return graph
 
 
-def fused(first: Operator, second: Operator) -> Operator | None:
+def fused(first: Operator, second: Operator) -> Fused | None:
     """The operator that does the work of both; None where there is none."""
-    if isinstance(first, Decode) and first.reduce == 1:
-        if isinstance(second, RandomResizedCrop):
-            return DecodeResizedCrop(decode=first, crop=second)
-        if isinstance(second, Crop):
-            return DecodeCrop(decode=first, crop=second, position=second.position)
-        if isinstance(second, CenterCrop):
-            return DecodeCenterCrop(decode=first, crop=second)
-        if isinstance(second, RandomCrop):
-            return DecodeRandomCrop(decode=first, crop=second)
-    if isinstance(first, Flip) and first.direction == "horizontal" and isinstance(second, Normalize):
-        return FlipNormalize(flip=first, normalize=second)
+    if isinstance(first, Decode):
+        return _decoding_part(first, second) if first.reduce == 1 else None
+    if isinstance(second, Normalize):
+        return _normalizing(first, second, "horizontal")
+    if isinstance(second, FlipNormalize):
+        return _normalizing(first, second.normalize, second.flip.direction)
     return None
 
 
-_ONE_KERNEL = "mirrors and normalises in one kernel"
-_DECODES_A_PART = "decodes only the part of the picture that the crop needs"
+def _decoding_part(decode: Decode, crop: Operator) -> Fused | None:
+    if isinstance(crop, RandomResizedCrop):
+        return DecodeResizedCrop(decode=decode, crop=crop)
+    if isinstance(crop, Crop):
+        return DecodeCrop(decode=decode, crop=crop, position=crop.position)
+    if isinstance(crop, CenterCrop):
+        return DecodeCenterCrop(decode=decode, crop=crop)
+    if isinstance(crop, RandomCrop):
+        return DecodeRandomCrop(decode=decode, crop=crop)
+    return None
+
+
+def _normalizing(first: Operator, normalize: Normalize, direction: Direction) -> Fused | None:
+    if isinstance(first, Flip):
+        return FlipNormalize(flip=first, normalize=normalize)
+    if isinstance(first, Resize):
+        return ResizeNormalize(resize=first, normalize=normalize, direction=direction)
+    if isinstance(first, RandomResizedCrop):
+        return ResizedCropNormalize(crop=first, normalize=normalize, direction=direction)
+    if isinstance(first, DecodeResizedCrop):
+        return DecodeResizedCropNormalize(decode=first, normalize=normalize, direction=direction)
+    return None
 
 
 def _cpu_user(graph: Graph, node: Node) -> Node | None:
@@ -62,7 +82,7 @@ def _cpu_user(graph: Graph, node: Node) -> Node | None:
     return user if user is not None and user.device == "cpu" and user.inputs == (Ref(node.name),) else None
 
 
-def _merged(first: Node, second: Node, operator: Operator) -> Node:
+def _merged(first: Node, second: Node, operator: Fused) -> Node:
     return replace(
         second,
         name=_joined(first.name, second.name),
@@ -70,7 +90,7 @@ def _merged(first: Node, second: Node, operator: Operator) -> Node:
         operator_name=_joined(first.operator_name, second.operator_name),
         inputs=first.inputs,
         arguments=(*first.arguments, *second.arguments),
-        reason=_ONE_KERNEL if isinstance(operator, FlipNormalize) else _DECODES_A_PART,
+        reason=operator.reason,
     )
 
 

@@ -37,7 +37,7 @@ def noise(shape, dtype="uint8"):
 def test_float32_is_within_its_bound(height, width, channels, flip, layout, law):
     image, mean, std = noise((height, width, channels)), (*MEAN, 0.0)[:channels], (*STD, 255.0)[:channels]
     scale, shift = law
-    ours = normalize(image, mean, std, scale=scale, shift=shift, layout=layout, flip=flip)
+    ours = normalize(image, mean, std, scale=scale, shift=shift, layout=layout, horizontal=flip)
     reference = exact(image, mean, std, scale, shift, layout, flip)
     assert ours.dtype == np.float32
     assert ours.shape == reference.shape
@@ -58,7 +58,7 @@ def test_other_results_are_rounded_once(layout, dtype, channels, flip):
         "shift": 60.0,
     }
     reference = exact(image, **law, layout=layout, flip=flip)
-    ours = normalize(image, **law, dtype=dtype, layout=layout, flip=flip)
+    ours = normalize(image, **law, dtype=dtype, layout=layout, horizontal=flip)
     assert ours.dtype == dtype
     if np.dtype(dtype).kind == "f":
         tolerance = 1e-12 if dtype == "float64" else 0.0

@@ -27,6 +27,10 @@ class Normalization:
     which OpenCV computes in float32 in one pass: |error| <= 2^-22 * (|x| + |mean|) * |scale / std|, and as much of
     |shift|. Other images are computed in float32. Values are shared by threads; nothing changes after construction.
 
+    Attributes:
+        factor: by channel, what pixels are multiplied by.
+        offset: by channel, what is added then.
+
     Raises ArgumentError when a `std` or the scale is 0, or the number of values is not that of the channels.
     """
 
@@ -45,14 +49,16 @@ class Normalization:
         spread = np.array(per_channel(std, channels, "std"))
         if scale == 0 or not spread.all():
             raise ArgumentError(f"std and scale must not be 0, got std {spread.tolist()} and scale {scale}")
-        self._factor = scale / spread
-        self._offset = shift - self._factor * per_channel(mean, channels, "mean")
-        self._one_pass = _one_pass(self._factor, self._offset) if (dtype, layout) == ("float32", "CHW") else None
-        values = (np.arange(256.0)[:, None] - per_channel(mean, channels, "mean")) * self._factor + shift
+        self.factor = scale / spread
+        self.offset = shift - self.factor * per_channel(mean, channels, "mean")
+        self._one_pass = _one_pass(self.factor, self.offset) if (dtype, layout) == ("float32", "CHW") else None
+        values = (np.arange(256.0)[:, None] - per_channel(mean, channels, "mean")) * self.factor + shift
         self._table = rounded(values, dtype)[None]
 
-    def __call__(self, image: Array, *, flip: bool = False, out: Array | None = None) -> Array:
-        """The image, mirrored left to right with `flip`, normalised.
+    def __call__(
+        self, image: Array, *, horizontal: bool = False, vertical: bool = False, out: Array | None = None
+    ) -> Array:
+        """The image, mirrored left to right or upside down first, normalised.
 
         Raises ArgumentError for another number of channels than prepared for.
         """
@@ -61,7 +67,7 @@ class Normalization:
         pixels = image.reshape(*image.shape[:2], self.channels)
         shape = pixels.shape if self.layout == "HWC" else (self.channels, *pixels.shape[:2])
         direct = target(out, shape, self.dtype)
-        return settle(self._run(mirror(pixels, horizontal=flip), direct, shape), out, shape)
+        return settle(self._run(mirror(pixels, horizontal=horizontal, vertical=vertical), direct, shape), out, shape)
 
     def _run(self, image: Array, out: Array | None, shape: tuple[int, ...]) -> Array:
         if self._one_pass is not None and image.dtype.kind == "u":  # OpenCV 4 overwrites a float image here
@@ -78,7 +84,7 @@ class Normalization:
         return transpose(look_up(image, self._table), "HWC", "CHW", out=out)
 
     def _computed(self, image: Array) -> Array:
-        matrix = np.column_stack((np.diag(self._factor), self._offset))
+        matrix = np.column_stack((np.diag(self.factor), self.offset))
         values = cv2.transform(cast(image, "float32"), matrix).reshape(image.shape)
         result = cast(values, self.dtype)
         return result if self.layout == "HWC" else transpose(result, "HWC", "CHW")
@@ -93,12 +99,12 @@ def normalize(
     shift: float = 0.0,
     dtype: str = "float32",
     layout: Layout = "CHW",
-    flip: bool = False,
+    horizontal: bool = False,
     out: Array | None = None,
 ) -> Array:
     """One image normalised; see `Normalization`, which is what to keep when there are many."""
     prepared = Normalization(channels_of(image), mean, std, scale=scale, shift=shift, dtype=dtype, layout=layout)
-    return prepared(image, flip=flip, out=out)
+    return prepared(image, horizontal=horizontal, out=out)
 
 
 def _one_pass(factor: NDArray[np.float64], offset: NDArray[np.float64]) -> cv2.dnn.Image2BlobParams:

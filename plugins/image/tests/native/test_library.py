@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+import shutil
+
+from pipeplug_image.native import find_library, library
+
+
+def test_the_kernels_are_compiled_where_there_is_a_compiler():
+    assert (find_library() is not None) == (shutil.which("cc") is not None)
+
+
+def test_the_library_has_the_kernels():
+    compiled = library()
+    assert compiled is None or compiled.pipeplug_resample
