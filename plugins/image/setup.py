@@ -8,7 +8,7 @@ setup(
     ext_modules=[
         Extension(
             "pipeplug_image.native.kernels",
-            [f"{NATIVE}/resample.c"],
+            [f"{NATIVE}/jpeg.c", f"{NATIVE}/resample.c"],
             depends=[f"{NATIVE}/vectors.h"],
             # Floats are compared and rounded in loops, which vector instructions do when nobody asks for traps.
             extra_compile_args=["-O3", "-std=gnu11", "-fno-math-errno", "-fno-trapping-math"],

@@ -73,12 +73,13 @@ class Tensor:
 def read_only(value: Any) -> Any:
     """A tensor or a batch as kernels get their inputs: over the same memory, which they cannot write to."""
     if isinstance(value, Batch):
-        array = None if value._array is None else _locked(value._array)
+        array = None if value._array is None else locked(value._array)
         return Batch(array, [read_only(item) for item in value._items], value.layout)
-    return Tensor(_locked(value._array), value.layout) if isinstance(value, Tensor) else value
+    return Tensor(locked(value._array), value.layout) if isinstance(value, Tensor) else value
 
 
-def _locked(array: Array) -> Array:
+def locked(array: Array) -> Array:
+    """The array, or a view of it, that cannot be written to; neither can its parts."""
     if not array.flags.writeable:
         return array
     view = array.view()

@@ -32,25 +32,53 @@ def run_samples(
 
     After a MemoryLimitError the next call for these rows goes on with the sample that met the limit.
     """
+    task = program.number, rows.start
+    rows = range(iteration.reached.get(task, rows.start), rows.stop)
     context = SampleContext(device, empty)
     # A column is missing when no row of its stage succeeded; then no row is left here either.
-    samples = [(slot, iteration.columns.get(ref)) for slot, ref in program.samples]
-    arguments = [(slot, iteration.columns.get(ref)) for slot, ref in program.arguments]
+    columns = iteration.columns
+    samples = [(slot, columns[ref]) for slot, ref in program.samples if ref in columns]
+    arguments = [(slot, columns[ref].arguments(rows)) for slot, ref in program.arguments if ref in columns]
+    indices = iteration.rows.indices[rows.start : rows.stop].tolist()
     targets = [_targets(step, iteration, empty) for step in program.steps]
-    task = program.number, rows.start
-    for row in range(iteration.reached.get(task, rows.start), rows.stop):
-        if iteration.has_lost(row, program.lineage):
-            continue
-        if cancelled():
-            return
+    spent = _Spent(program)
+    try:
+        for place, row in enumerate(rows):
+            if iteration.failures and iteration.has_lost(row, program.lineage):
+                continue
+            if cancelled():
+                return
+            slots: list[Any] = [None] * program.slots
+            for slot, column in samples:
+                slots[slot] = column.sample(row)
+            for slot, values in arguments:
+                slots[slot] = values[place]
+            context.index = indices[place]
+            _run_sample(program, slots, targets, context, iteration, row, spent)
+    except MemoryLimitError:
         iteration.reached[task] = row
-        slots: list[Any] = [None] * program.slots
-        for slot, column in samples:
-            slots[slot] = column.sample(row)  # type: ignore[union-attr]
-        for slot, column in arguments:
-            slots[slot] = column.argument(row)  # type: ignore[union-attr]
-        context.index = int(iteration.rows.indices[row])
-        _run_sample(program, slots, targets, context, iteration, row, timings)
+        raise
+    finally:
+        spent.add_to(timings)
+
+
+class _Spent:
+    """Time, calls and failures of the steps of a stage in one task: lists, for they are counted for every sample."""
+
+    __slots__ = ("calls", "failures", "nanoseconds", "steps")
+
+    def __init__(self, program: Program) -> None:
+        self.steps = program.steps
+        self.calls = [0] * len(self.steps)
+        self.failures = [0] * len(self.steps)
+        self.nanoseconds = [0] * len(self.steps)
+
+    def add_to(self, timings: Timings) -> None:
+        for step, nanoseconds, calls, failures in zip(
+            self.steps, self.nanoseconds, self.calls, self.failures, strict=True
+        ):
+            timings.add(step.node.name, nanoseconds, calls)
+            timings.failed(step.node.name, failures)
 
 
 def _targets(step: Step, iteration: Iteration, empty: Empty) -> list[Column | None]:
@@ -75,35 +103,41 @@ def _run_sample(
     context: SampleContext,
     iteration: Iteration,
     row: int,
-    timings: Timings,
+    spent: _Spent,
 ) -> None:
     started = perf_counter_ns()
-    for step, columns in zip(program.steps, targets, strict=True):
+    for number, step in enumerate(program.steps):
+        columns = targets[number]
         try:
             context.aim(columns, row)
-            varying = {name: as_argument(slots[slot]) for name, slot in step.keywords}
+            varying = {name: slots[slot] for name, slot in step.keywords}
+            for name, slot in step.made:
+                varying[name] = as_argument(slots[slot])
             result = step.function(*[slots[slot] for slot in step.inputs], context=context, **step.constants, **varying)
             if step.node.output_names is None:
-                slots[step.outputs[0]] = _keep(result, step.node.specs[0], columns[0], context.handed[0], row)
+                value = _keep(result, step.node.specs[0], columns[0], context.handed[0], row)
+                if step.used[0]:
+                    slots[step.outputs[0]] = read_only(value)
             else:
                 _keep_all(step, columns, context, slots, outputs_of(step.node, result), row)
         except MemoryLimitError as error:
             raise _named(error, step.node) from None
         except (Exception, SystemExit) as error:  # an operator that calls exit() ends its sample, not the program
             iteration.fail(row, step.node, error, program.number)
-            timings.failed(step.node.name)
+            spent.failures[number] += 1
             return
         for slot in step.cleared:
             slots[slot] = None
         ended = perf_counter_ns()
-        timings.add(step.node.name, ended - started)
+        spent.calls[number] += 1
+        spent.nanoseconds[number] += ended - started
         started = ended
 
 
 def _keep(value: Any, spec: TensorSpec, column: Column | None, handed: Tensor | None, row: int) -> Any:
     """Puts an output in its place in the batch, unless it is there; what kernels of the same stage take of it."""
     if value is handed and value is not None:
-        return read_only(value)
+        return value
     if column is not None and column.takes_as_it_is(value):
         column.array[row] = value  # type: ignore[index]  # it has an array then
         return column.sample(row)
@@ -114,7 +148,7 @@ def _keep(value: Any, spec: TensorSpec, column: Column | None, handed: Tensor | 
         column.put(row, value)
         if column.array is not None:
             return column.sample(row)  # the one given may lie in that place too, another way round
-    return read_only(value)
+    return value
 
 
 def _keep_all(
@@ -130,7 +164,9 @@ def _keep_all(
         converted = [as_input(value, spec) for value, spec in zip(results, specs, strict=True)]
         results = _without_swaps(converted, context.handed)
     for output, value in enumerate(results):
-        slots[step.outputs[output]] = _keep(value, specs[output], columns[output], context.handed[output], row)
+        kept = _keep(value, specs[output], columns[output], context.handed[output], row)
+        if step.used[output]:
+            slots[step.outputs[output]] = read_only(kept)
 
 
 def _without_swaps(values: Sequence[Any], handed: Sequence[Tensor | None]) -> list[Any]:

@@ -15,7 +15,7 @@ from pipeplug.graph.graph import Node, Ref
 from pipeplug.memory.pool import block_size
 from pipeplug.runtime.frames import drop_frames
 from pipeplug.spec import DTYPES, OBJECT, TensorSpec
-from pipeplug.tensor import Array, Batch, Tensor, read_only
+from pipeplug.tensor import Array, Batch, Tensor, locked, read_only
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -78,13 +78,16 @@ class Column:
         return Tensor(view, self.layout)
 
     def argument(self, row: int) -> Any:
-        """The entry as a kernel's keyword argument: a NumPy value or an object."""
+        """The entry as a kernel's keyword argument: a NumPy value that cannot be written to, or an object."""
         place = row if self._places is None else self._places[row]
         entry = as_argument(self.items[place] if self.array is None else self.array[place])
-        if isinstance(entry, np.ndarray) and entry.flags.writeable:
-            entry = entry.view()
-            entry.flags.writeable = False
-        return entry
+        return locked(entry) if isinstance(entry, np.ndarray) else entry
+
+    def arguments(self, rows: range) -> list[Any]:
+        """The arguments of `rows`; None for a row that is not there, because its sample failed."""
+        if self.array is None or self._places is not None:
+            return [self.argument(row) if self._places is None or row in self._places else None for row in rows]
+        return list(locked(self.array[rows.start : rows.stop]))
 
     def takes_as_it_is(self, value: Any) -> bool:
         """Whether a value is a whole number for integers, such as a label: there is nothing to convert or to check."""

@@ -25,10 +25,12 @@ class Step:
 
     Attributes:
         inputs: slots of the positional inputs.
-        keywords: names and slots of the arguments that vary by sample.
+        keywords: names and slots of the arguments that vary by sample and come from other stages.
+        made: those of arguments that this stage makes, which are still in the form of inputs.
         constants: the other keyword arguments.
         outputs: slots of the outputs.
         leaving: for each output its value when others use it, else None.
+        used: for each output whether later steps of the stage use it.
         cleared: slots that nobody uses after this step.
     """
 
@@ -36,9 +38,11 @@ class Step:
     function: Function
     inputs: tuple[int, ...]
     keywords: tuple[tuple[str, int], ...]
+    made: tuple[tuple[str, int], ...]
     constants: Mapping[str, object]
     outputs: tuple[int, ...]
     leaving: tuple[Ref | None, ...]
+    used: tuple[bool, ...]
     cleared: tuple[int, ...]
 
 
@@ -95,11 +99,20 @@ class _Compiler:
             node=node,
             function=kernel_of(node, self.reader),
             inputs=tuple(self._slot(ref) for ref in node.inputs),
-            keywords=tuple((name, self._slot(ref, keyword=True)) for name, ref in node.arguments),
+            keywords=self._keywords(node, inside=False),
+            made=self._keywords(node, inside=True),
             constants=constants_of(node, self.state),
             outputs=tuple(self._slot(ref) for ref in node.refs),
             leaving=leaving,
+            used=(),
             cleared=(),
+        )
+
+    def _keywords(self, node: Node, *, inside: bool) -> tuple[tuple[str, int], ...]:
+        return tuple(
+            (name, self._slot(ref, keyword=True))
+            for name, ref in node.arguments
+            if (ref not in self.stage.inputs) == inside
         )
 
 
@@ -144,7 +157,8 @@ def _with_clearing(steps: Sequence[Step]) -> tuple[Step, ...]:
     seen: set[int] = set()
     cleared = []
     for step in reversed(steps):
-        used = {*step.inputs, *(slot for _, slot in step.keywords), *step.outputs} - seen
-        seen |= used
-        cleared.append(replace(step, cleared=tuple(sorted(used))))
+        touched = {*step.inputs, *(slot for _, slot in (*step.keywords, *step.made)), *step.outputs} - seen
+        used = tuple(slot in seen for slot in step.outputs)
+        cleared.append(replace(step, used=used, cleared=tuple(sorted(touched))))
+        seen |= touched
     return tuple(reversed(cleared))

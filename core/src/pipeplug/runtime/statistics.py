@@ -85,8 +85,8 @@ class Timings:
         self.calls[node] = self.calls.get(node, 0) + calls
         self.nanoseconds[node] = self.nanoseconds.get(node, 0) + nanoseconds
 
-    def failed(self, node: str) -> None:
-        self.failures[node] = self.failures.get(node, 0) + 1
+    def failed(self, node: str, samples: int = 1) -> None:
+        self.failures[node] = self.failures.get(node, 0) + samples
 
 
 class Counters:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from functools import lru_cache
+from functools import cached_property
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -75,7 +75,16 @@ class Decode(Operator):
             _, header = self.opened(encoded)
         except DecodeError as error:
             raise about(encoded, error) from None
-        return TensorSpec(options_of(self).shape(header), None, "HWC")
+        return TensorSpec(self.options.shape(header), None, "HWC")
+
+    @cached_property
+    def options(self) -> DecodeOptions:
+        """How the codecs are to decode."""
+        from pipeplug_image.codecs.decode import DecodeOptions
+
+        return DecodeOptions(
+            mode=self.mode, dtype=self.dtype, orient=self.orient, reduce=self.reduce, max_pixels=self.max_pixels
+        )
 
     def opened(self, encoded: object) -> tuple[bytes, ImageHeader]:
         """The encoded data, and its header, whose size is within the limit."""
@@ -95,7 +104,7 @@ class Decode(Operator):
     def decoded(self, encoded: object, context: Context, state: Decoder) -> Any:
         """The whole image; with `truncated="partial"` what there is of it."""
         data, header = self.opened(encoded)
-        options = options_of(self)
+        options = self.options
         if self.truncated == "partial":
             recovered = state.recover(data, options, header=header)
             return {"image": recovered.pixels, "truncated": recovered.damage is not None}
@@ -112,9 +121,7 @@ class Decode(Operator):
             state: what `open` gave.
         """
         try:
-            data, header = self.opened(encoded)
-            options = options_of(self)
-            return state.decode_region(data, box_of(options.shape(header)), options, header=header, borrow=True)
+            return state.decode_part(content(encoded), box_of, self.options)
         except DecodeError as error:
             raise about(encoded, error) from None
 
@@ -135,17 +142,3 @@ def content(encoded: object) -> bytes:
 def about(encoded: object, error: DecodeError) -> DecodeError:
     """The error, with the file's path in front when that is what was to be decoded."""
     return DecodeError(f"{fspath(encoded)}: {error}") if isinstance(encoded, str | PathLike) else error
-
-
-@lru_cache(maxsize=64)
-def options_of(operator: Decode) -> DecodeOptions:
-    """How the codecs are to decode."""
-    from pipeplug_image.codecs.decode import DecodeOptions
-
-    return DecodeOptions(
-        mode=operator.mode,
-        dtype=operator.dtype,
-        orient=operator.orient,
-        reduce=operator.reduce,
-        max_pixels=operator.max_pixels,
-    )

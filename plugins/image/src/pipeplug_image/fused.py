@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
 from pipeplug import Context, Operator, PerSample, Tensor, TensorSpec
@@ -12,7 +12,7 @@ from pipeplug_image.center_crop import CenterCrop
 from pipeplug_image.crop import Crop
 from pipeplug_image.decode import Decode, Part
 from pipeplug_image.flip import Direction, Flip
-from pipeplug_image.normalize import Normalize, prepared, result_of
+from pipeplug_image.normalize import Normalize, prepared
 from pipeplug_image.random_crop import RandomCrop
 from pipeplug_image.random_resized_crop import RandomResizedCrop
 from pipeplug_image.resize import Interpolation, Resize
@@ -135,11 +135,25 @@ class _ResizeNormalize(Fused):
     def normalized(
         self, part: Array, size: tuple[int, int], resize: Resize | RandomResizedCrop, context: Context, flipped: bool
     ) -> Tensor:
-        channels = part.shape[2]
-        out: Tensor = context.empty(result_of(self.normalize, (*size, channels), part.dtype.name, "HWC"))
-        kernel = resizing(self.normalize, resize.interpolation, resize.antialias, channels)
-        kernel(part, size, out.numpy(), **{self.direction: bool(flipped)})
+        kernel, spec = self._prepared(part, size, resize)
+        out: Tensor = context.empty(spec)
+        mirror_rows, mirror_columns = (False, flipped) if self.direction == "horizontal" else (flipped, False)
+        kernel(part, size, out.numpy(), mirror_rows, mirror_columns)
         return out
+
+    def _prepared(
+        self, part: Array, size: tuple[int, int], resize: Resize | RandomResizedCrop
+    ) -> tuple[ResizeNormalization, TensorSpec]:
+        kind = size, part.shape[2], part.dtype
+        if kind not in self._by_kind:
+            kernel = resizing(self.normalize, resize.interpolation, resize.antialias, part.shape[2])
+            spec = self.normalize.infer(TensorSpec((*size, part.shape[2]), part.dtype.name, "HWC"))
+            self._by_kind[kind] = kernel, spec
+        return self._by_kind[kind]
+
+    @cached_property
+    def _by_kind(self) -> dict[object, tuple[ResizeNormalization, TensorSpec]]:
+        return {}  # by size, channels and dtype: of most pipelines all images are of one kind
 
 
 @lru_cache(maxsize=64)

@@ -6,7 +6,9 @@ formats go through Pillow, or through OpenCV where Pillow would lose bits. Nothi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from types import TracebackType
 from typing import Literal, TypeAlias
 
@@ -18,7 +20,7 @@ from pipeplug import ArgumentError, DecodeError
 from pipeplug_image.codecs import opencv, pillow
 from pipeplug_image.codecs.convert import averaged, orient, to_bytes, to_color
 from pipeplug_image.codecs.exif import Box, stored_box
-from pipeplug_image.codecs.header import Color, ImageHeader, Mode
+from pipeplug_image.codecs.header import CHANNELS, Color, ImageHeader, Mode
 from pipeplug_image.codecs.picture import Picture
 from pipeplug_image.codecs.probe import find_cut, probe
 from pipeplug_image.codecs.turbojpeg import TurboJpeg, find_library
@@ -29,7 +31,7 @@ Encoded: TypeAlias = bytes | bytearray | memoryview | NDArray[np.uint8]
 """The content of a file; anything but bytes is copied once."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class DecodeOptions:
     """How pictures are decoded.
 
@@ -52,6 +54,11 @@ class DecodeOptions:
     def shape(self, header: ImageHeader) -> tuple[int, int, int]:
         """The shape (height, width, channels) of the decoded picture."""
         return header.output_shape(self.mode, orient=self.orient, reduce=self.reduce)
+
+    @cached_property
+    def plain(self) -> bool:
+        """Whether pixels are wanted as TurboJPEG gives them."""
+        return self.reduce == 1 and self.dtype == "uint8"
 
     def dtype_of(self, header: ImageHeader) -> str:
         """The dtype of the decoded picture."""
@@ -172,18 +179,31 @@ class Decoder:
             ArgumentError: the box is empty or does not lie within the picture.
         """
         data, header = _opened(data, header, options)
-        _check_box(box, header, options)
+        _check_box(box, *header.output_size(orient=options.orient, reduce=options.reduce))
         _refuse_cut(data, header)
         orientation = header.orientation if options.orient else 1
-        if orientation == 1 and self._jpeg is not None and _is_plain(header, options):
-            # What training does most, without the steps that would change nothing.
-            pixels, complaint = self._jpeg.read(data, header, header.color_of(options.mode), box=box, borrow=borrow)
-            _refuse(complaint, header)
-            return pixels
         part = stored_box(box, orientation, *header.output_size(orient=False, reduce=options.reduce))
         pixels, complaint = self._stored(data, header, options, box=part, borrow=borrow or orientation != 1)
         _refuse(complaint, header)
         return orient(pixels, orientation)
+
+    def decode_part(
+        self, data: bytes, box_of: Callable[[tuple[int, int, int]], Box], options: DecodeOptions = DEFAULT
+    ) -> Array:
+        """As `decode_region` with `borrow=True`, for a box that depends on the shape of the picture."""
+        header = probe(data)
+        header.check_size(options.max_pixels)
+        plain = header.format == "JPEG" and header.color != "CMYK" and options.plain
+        if not plain or self._jpeg is None or (header.orientation != 1 and options.orient):
+            return self.decode_region(data, box_of(options.shape(header)), options, header=header, borrow=True)
+        # What training does most, without the steps that would change nothing.
+        color = header.color_of(options.mode)
+        box = box_of((header.height, header.width, CHANNELS[color]))
+        _check_box(box, header.height, header.width)
+        _refuse_cut(data, header)
+        pixels, complaint = self._jpeg.read(data, header, color, box=box, borrow=True)
+        _refuse(complaint, header)
+        return pixels
 
     def _stored(
         self,
@@ -252,11 +272,6 @@ def _read(data: bytes, header: ImageHeader, scale: int, want: Color) -> tuple[Ar
     return (*pillow.read(data, header, reduce=scale, gray=luma), "L" if luma else header.color)
 
 
-def _is_plain(header: ImageHeader, options: DecodeOptions) -> bool:
-    """Whether TurboJPEG gives the pixels as they are wanted."""
-    return header.format == "JPEG" and header.color != "CMYK" and options.reduce == 1 and options.dtype == "uint8"
-
-
 def _part(pixels: Array, box: Box) -> Array:
     y, x, height, width = box
     return pixels[y : y + height, x : x + width]
@@ -278,9 +293,8 @@ def _refuse(complaint: str | None, header: ImageHeader) -> None:
         raise DecodeError(f"{header.format} of {header.width} x {header.height} pixels is broken: {complaint}")
 
 
-def _check_box(box: Box, header: ImageHeader, options: DecodeOptions) -> None:
+def _check_box(box: Box, rows: int, columns: int) -> None:
     y, x, height, width = box
-    rows, columns = header.output_size(orient=options.orient, reduce=options.reduce)
     if not (0 <= y < y + height <= rows and 0 <= x < x + width <= columns):
         raise ArgumentError(f"box (y, x, height, width) = {box} is not within the picture of {rows} x {columns} pixels")
 

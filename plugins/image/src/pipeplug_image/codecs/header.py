@@ -29,6 +29,8 @@ class ImageHeader(NamedTuple):
         palette: whether pixels are stored as indices of colours.
         animated: whether there are further frames or pages; the first one is decoded.
         body: the offset at which pixels of a JPEG begin.
+        block_width: of a JPEG, the pixels in a row of a block that is coded as one, if its first component has the
+            most of them, as all but odd files do.
     """
 
     format: Format
@@ -41,6 +43,7 @@ class ImageHeader(NamedTuple):
     palette: bool = False
     animated: bool = False
     body: int = 0
+    block_width: int = 0
 
     @property
     def channels(self) -> int:

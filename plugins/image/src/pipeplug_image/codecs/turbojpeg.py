@@ -20,6 +20,8 @@ from pipeplug_image.codecs.exif import Box
 from pipeplug_image.codecs.header import Color, ImageHeader
 from pipeplug_image.codecs.picture import Picture
 from pipeplug_image.kernels.opencv import Array
+from pipeplug_image.native import library as compiled
+from pipeplug_image.native.jpeg import PartDecoder
 
 # Values of turbojpeg.h, version 3.
 _INIT_DECOMPRESS = 1
@@ -89,6 +91,7 @@ class _Library:
         self.error_text = _typed(quick.tj3GetErrorStr, data, handle)
         self.read_header = _typed(quick.tj3DecompressHeader, number, handle, data, size)
         self.decompress = _typed(slow.tj3Decompress8, number, handle, data, size, handle, number, number)
+        self.addresses = [_address(each) for each in (self.read_header, self.get, self.crop, self.decompress)]
 
 
 @cache
@@ -100,6 +103,10 @@ def _typed(function: ctypes._NamedFuncPointer, result: object, *arguments: objec
     function.restype = result  # type: ignore[assignment]
     function.argtypes = arguments  # type: ignore[assignment]
     return function
+
+
+def _address(function: ctypes._NamedFuncPointer) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
 class TurboJpeg:
@@ -159,16 +166,17 @@ class TurboJpeg:
                 returned with a complaint, unless the warning is harmless.
         """
         own = self._own()
+        if box is not None and borrow and reduce == 1:
+            part = own.part(data, header, box, color)
+            if part is not None:
+                return Picture(part, None)
         own.start(data, header, reduce)
         frame = own.crop(box, header.output_size(orient=False, reduce=reduce))
-        y, x, height, width = frame
-        shape = (height, width, 1 if color == "L" else len(color))
+        shape = (*frame[2:], 1 if color == "L" else len(color))
         new = np.zeros if blank else np.empty
         pixels = out if out is not None else own.buffer(shape) if borrow else new(shape, np.uint8)
         complaint = own.fill(data, pixels, _PIXEL_FORMATS[color])
-        if box is not None:
-            pixels = pixels[box[0] - y : box[0] - y + box[2], box[1] - x : box[1] - x + box[3]]
-        return Picture(pixels, complaint)
+        return Picture(pixels if box is None else _cut(pixels, frame, box), complaint)
 
     def _own(self) -> _Decompressor:
         own: _Decompressor | None = getattr(self._thread, "own", None)
@@ -185,6 +193,19 @@ class TurboJpeg:
             own = _Decompressor(self._library) if gone is None else self._owned.pop(gone)
             self._owned[threading.current_thread()] = own
             return own
+
+
+def _cut(pixels: Array, frame: Box, box: Box) -> Array:
+    """The box of a picture of which the frame around it is there."""
+    y, x = box[0] - frame[0], box[1] - frame[1]
+    return pixels[y : y + box[2], x : x + box[3]]
+
+
+def _around(box: Box, size: tuple[int, int], align: int) -> Box:
+    """What must be decoded for a box, whose left edge lies at a multiple of `align`."""
+    top, bottom = max(0, box[0] - _MARGIN), min(size[0], box[0] + box[2] + _MARGIN)
+    left, right = _columns(box[1], box[1] + box[3], size[1], align)
+    return top, left, bottom - top, right - left
 
 
 def _columns(start: int, end: int, width: int, align: int) -> tuple[int, int]:
@@ -210,6 +231,7 @@ class _Decompressor:
         self._reduce = 1
         self._cropped = False
         self._buffer = np.empty(0, np.uint8)
+        self._decode_part = None if compiled() is None else PartDecoder(library.addresses)
 
     def close(self) -> None:
         self._give_up()
@@ -220,6 +242,19 @@ class _Decompressor:
         if size > self._buffer.size:
             self._buffer = np.empty(size, np.uint8)
         return self._buffer[:size].reshape(shape)
+
+    def part(self, data: bytes, header: ImageHeader, box: Box, color: Color) -> Array | None:
+        """A box in one call of compiled code; None where there is none, and where something is out of the ordinary."""
+        if self._decode_part is None or self._reduce != 1 or not header.block_width:
+            return None
+        size = header.height, header.width
+        frame = _around(box, size, header.block_width)
+        pixels = self.buffer((frame[2], frame[3], 1 if color == "L" else len(color)))
+        self._cropped = True
+        if self._decode_part(self._opened(), data, size, frame, pixels, _PIXEL_FORMATS[color]):
+            return _cut(pixels, frame, box)
+        self._give_up()
+        return None
 
     def start(self, data: bytes, header: ImageHeader, reduce: int) -> None:
         """Reads the header. Raises DecodeError unless the library can decode it and sees the size that we do."""
@@ -246,13 +281,12 @@ class _Decompressor:
         subsampling = self._library.get(self._handle, _SUBSAMPLING)
         if box is None or not 0 <= subsampling < len(_MCU_WIDTHS):
             return self._uncropped(size)
-        align = _MCU_WIDTHS[subsampling]  # what it asks for in a reduced picture is a divisor of that
-        top, bottom = max(0, box[0] - _MARGIN), min(size[0], box[0] + box[2] + _MARGIN)
-        left, right = _columns(box[1], box[1] + box[3], size[1], align)
+        # The alignment that it asks for in a reduced picture is a divisor of that in the whole.
+        top, left, height, width = frame = _around(box, size, _MCU_WIDTHS[subsampling])
         self._cropped = True
-        if self._library.crop(self._handle, _Region(left, top, right - left, bottom - top)):
+        if self._library.crop(self._handle, _Region(left, top, width, height)):
             return self._uncropped(size)
-        return top, left, bottom - top, right - left
+        return frame
 
     def _uncropped(self, size: tuple[int, int]) -> Box:
         if self._cropped:  # by the picture before

@@ -20,7 +20,7 @@ from pipeplug import ArgumentError
 from pipeplug_image.kernels.convert import cast
 from pipeplug_image.kernels.opencv import Array, channels_of, copied, settle, target, white_of
 from pipeplug_image.native import library
-from pipeplug_image.native.resample import Resampler, Span, takes
+from pipeplug_image.native.resample import Resampler, takes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,10 +40,6 @@ class _Grid:
     scale: float
     count: int
     length: int
-
-    @property
-    def span(self) -> Span:
-        return Span(self.start, self.scale)
 
     def places(self) -> NDArray[np.float64]:
         return self.start + np.arange(0.5, self.count, dtype=np.float64) * self.scale - 0.5
@@ -86,7 +82,7 @@ def resize(
         compiled = _antialiased() if takes(image) else None
         if compiled is not None:
             result = direct if direct is not None else np.empty(shape, np.uint8)
-            compiled(image, result, size, rows.span, columns.span)
+            compiled(image, result, size, (rows.start, rows.scale), (columns.start, columns.scale))
             return settle(result, out, shape)
     if not antialias:
         return settle(_unstretched(image, rows, columns, interpolation), out, shape)

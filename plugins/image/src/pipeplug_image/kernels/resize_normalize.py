@@ -8,7 +8,7 @@ from pipeplug_image.kernels.normalization import Normalization
 from pipeplug_image.kernels.opencv import Array
 from pipeplug_image.kernels.resample import Interpolation, resize
 from pipeplug_image.native import library
-from pipeplug_image.native.resample import Resampler, Span, takes
+from pipeplug_image.native.resample import Resampler, takes
 
 
 class ResizeNormalization:
@@ -33,13 +33,13 @@ class ResizeNormalization:
             )
 
     def __call__(
-        self, image: Array, size: tuple[int, int], out: Array, *, horizontal: bool = False, vertical: bool = False
-    ) -> Array:
-        """The image (height, width, channels) at `size` (height, width), mirrored and normalised, in `out`."""
+        self, image: Array, size: tuple[int, int], out: Array, mirror_rows: bool = False, mirror_columns: bool = False
+    ) -> None:
+        """Writes the image (height, width, channels) at `size` (height, width), mirrored and normalised, to `out`."""
         if self._compiled is not None and takes(image) and out.flags.c_contiguous:
-            rows, columns = Span(0, image.shape[0] / size[0]), Span(0, image.shape[1] / size[1])
-            self._compiled(image, out, size, rows, columns, mirror_rows=vertical, mirror_columns=horizontal)
-            return out
+            rows, columns = (0.0, image.shape[0] / size[0]), (0.0, image.shape[1] / size[1])
+            self._compiled(image, out, size, rows, columns, mirror_rows, mirror_columns)
+            return
         small = np.empty((*size, image.shape[2]), image.dtype)
         resize(image, size, interpolation=self._interpolation, antialias=self._antialias, out=small)
-        return self._normalization(small, horizontal=horizontal, vertical=vertical, out=out)
+        self._normalization(small, horizontal=mirror_columns, vertical=mirror_rows, out=out)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,8 @@ _UINT8 = np.dtype("uint8")
 _LARGEST = 2**31 - 1
 
 
-class Span(NamedTuple):
-    """Where output pixels lie along an axis: number o at `start + (o + 0.5) * step - 0.5` of the source."""
-
-    start: float
-    step: float
+Span: TypeAlias = tuple[float, float]
+"""Start and step: where output pixels lie along an axis, number o at `start + (o + 0.5) * step - 0.5`."""
 
 
 class _Job(ctypes.Structure):
@@ -91,7 +88,6 @@ class Resampler:
         size: tuple[int, int],
         rows: Span,
         columns: Span,
-        *,
         mirror_rows: bool = False,
         mirror_columns: bool = False,
     ) -> None:
@@ -99,10 +95,9 @@ class Resampler:
 
         `out` is contiguous and of the shape and dtype that the form says. Raises MemoryError.
         """
-        height, width = image.shape[:2]
-        image = image.reshape(height, width, -1)
-        channels = image.shape[2]
-        if image.strides[1:] != (channels, 1):
+        height, width, *rest = image.shape
+        channels = rest[0] if rest else 1
+        if image.strides[1] != channels or image.strides[-1] != 1:
             image = np.ascontiguousarray(image)
         job = _Job.from_buffer_copy(self._job)
         job.source = image.__array_interface__["data"][0]
@@ -112,7 +107,7 @@ class Resampler:
         job.left, job.column_step = columns
         job.out = out.__array_interface__["data"][0]
         job.out_height, job.out_width = size
-        job.mirror_rows, job.mirror_columns = mirror_rows, mirror_columns
+        job.mirror_rows, job.mirror_columns = bool(mirror_rows), bool(mirror_columns)
         if self._run(job):
             raise MemoryError(f"no memory to resize an image of {height} x {width} pixels to {size[0]} x {size[1]}")
 
@@ -122,4 +117,4 @@ def takes(image: Array) -> bool:
     channels = image.shape[2] if image.ndim == 3 else 1
     if image.dtype != _UINT8 or image.ndim not in (2, 3) or channels not in (1, 3, 4):
         return False
-    return image.shape[0] > 0 and 0 < image.shape[1] < _LARGEST // channels
+    return 0 < image.shape[1] < _LARGEST // channels and len(image) > 0

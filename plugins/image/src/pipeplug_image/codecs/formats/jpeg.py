@@ -17,7 +17,7 @@ _SCAN, _APP1, _END = 0xDA, 0xE1, 0xD9
 _ALONE = frozenset((0x01, *range(0xD0, 0xD9)))  # markers without a length
 _EXIF, _XMP = b"Exif\0\0", b"http://ns.adobe.com/xap/1.0/\0"
 _SEGMENT = struct.Struct(">BBH").unpack_from
-_FRAME = struct.Struct(">BHHB").unpack_from
+_FRAME = struct.Struct(">BHHBxB").unpack_from  # as far as the sampling of the first component
 
 
 def read_header(data: bytes) -> ImageHeader:
@@ -64,14 +64,16 @@ def _next_marker(data: bytes, at: int) -> int:
     return found
 
 
-def _header(frame: tuple[int, int, int, int], kind: int, orientation: int, body: int) -> ImageHeader:
-    bits, height, width, components = frame
+def _header(frame: tuple[int, int, int, int, int], kind: int, orientation: int, body: int) -> ImageHeader:
+    bits, height, width, components, sampling = frame
     if components not in _COLORS:
         raise DecodeError(f"JPEG has {components} colour components; 1, 3 and 4 can be decoded")
     if bits != 8:
         raise DecodeError(f"JPEG has {bits} bits a channel; only 8 can be decoded")
     color, progressive = _COLORS[components], kind in _PROGRESSIVE
-    return ImageHeader("JPEG", height, width, color, "uint8", orientation, progressive, body=body)
+    return ImageHeader(
+        "JPEG", height, width, color, "uint8", orientation, progressive, body=body, block_width=8 * (sampling >> 4)
+    )
 
 
 def find_cut(data: bytes, header: ImageHeader) -> str | None:
