@@ -150,12 +150,14 @@ class Operator:
 
     Attributes:
         parallel: whether kernel calls may run at the same time; False means one after the other, in order.
+        splittable: whether a batch kernel may get a batch in parts, which run in parallel: no row depends on another.
         kernels: what the signatures of the kernel methods say, by device.
         registered_name: the name under which it was found, such as `image.resize`.
         varying: the values of arguments that vary by sample; their fields hold a mark instead.
     """
 
     parallel: ClassVar[bool] = True
+    splittable: ClassVar[bool] = False
     registered_name: ClassVar[str] = ""
     kernels: ClassVar[Mapping[str, Kernel]] = {}
     varying: ClassVar[Mapping[str, object]] = {}

@@ -22,7 +22,8 @@ class Stage:
         nodes: in the order in which they run.
         inputs: values that come from other stages.
         outputs: values that others use, or that are delivered.
-        batched: whether it takes the whole batch in one call; else it takes samples, and may be cut into chunks.
+        batched: whether its kernel takes a batch in one call; else it takes samples.
+        whole: whether that is the whole batch; else the batch is cut into chunks.
         serial: whether its calls come one after the other, in order.
         device: where it runs.
     """
@@ -31,6 +32,7 @@ class Stage:
     inputs: tuple[Ref, ...]
     outputs: tuple[Ref, ...]
     batched: bool
+    whole: bool
     serial: bool
     device: str
 
@@ -133,6 +135,7 @@ def _stage(graph: Graph, nodes: list[Node]) -> Stage:
         inputs=tuple(inputs),
         outputs=tuple(ref for node in nodes for ref in node.refs if ref in used),
         batched=not is_per_sample(nodes[0]),
+        whole=not (is_per_sample(nodes[0]) or nodes[0].operator.splittable),
         serial=not all(node.operator.is_parallel() for node in nodes),
         device=nodes[0].device or "cpu",
     )

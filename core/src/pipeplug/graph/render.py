@@ -117,8 +117,10 @@ def _stage(graph: Graph, stage: Stage, number: int) -> Iterator[str]:
 
 def stage_manner(stage: Stage) -> str:
     """How a stage takes its samples."""
-    if stage.batched:
+    if stage.whole:
         return "the whole batch in one call" + (", batch after batch" if stage.serial else "")
+    if stage.batched:
+        return "parts of the batch" + (", one at a time and in order" if stage.serial else ", in parallel")
     count = len(stage.nodes)
     how = "sample by sample" if count == 1 else f"each sample through {count} operators in one pass"
     return how + (", one at a time and in order" if stage.serial else ", samples in parallel")
@@ -173,7 +175,7 @@ def _uses(graph: Graph, ref: Ref) -> str:
 def _building(stage: Stage, spec: TensorSpec) -> str:
     if spec.is_object:
         return "a list of Python objects"
-    if stage.batched:
+    if stage.whole:
         return "batch as the kernel gives it"
     if spec.is_static:
         return "batch built in place"

@@ -56,22 +56,40 @@ class SampleContext:
 class BatchContext:
     """The context of one call of a batch kernel, on the rows that it got.
 
+    `columns` are those of the whole batch to which the call's outputs belong, where the kernel gets parts of it.
+
     Attributes:
         failed: causes of failure by place in the kernel's input.
     """
 
-    def __init__(self, device: str, empty: Empty, iteration: Iteration, rows: Sequence[int], seed: int) -> None:
+    def __init__(
+        self,
+        device: str,
+        empty: Empty,
+        iteration: Iteration,
+        rows: Sequence[int],
+        seed: int,
+        columns: Sequence[Column | None] = (),
+    ) -> None:
         self.device = device
         self.failed: dict[int, BaseException] = {}
         self._empty = empty
         self._iteration = iteration
         self._rows = rows
         self._seed = seed
+        self._places = [column for column in columns if column is not None]
 
     def empty(self, spec: TensorSpec) -> Tensor:
         return Tensor(self._empty(spec.known_shape(), spec.dtype or ""), spec.layout)
 
     def empty_batch(self, specs: Sequence[TensorSpec]) -> Batch:
+        """Uninitialised memory: the part's place in the whole batch if an output with those specs leaves."""
+        if len(specs) == len(self._rows) and len(set(specs)) == 1:
+            for place, column in enumerate(self._places):
+                array = column.part(self._rows, specs[0])
+                if array is not None:
+                    del self._places[place]
+                    return Batch.equal(array, specs[0].layout)
         return empty_batch(specs, self._empty)
 
     def fail(self, row: int, cause: Exception) -> None:

@@ -31,10 +31,10 @@ def run_positions(
     iteration = Iteration(0, epoch, Rows(where, indices), lambda index: origin_of(reader, index), keep_frames=True)
     with Session(plan, reader, seed=seed, memory_limit=None, lent=lent) as session:
         for stage, program in zip(plan.stages, session.programs, strict=True):
+            rows = range(len(where))
             if stage.batched:
-                run_batch(program, iteration, session.memory.empty, Timings(), seed, stage.device)
+                run_batch(program, iteration, rows, session.memory.empty, Timings(), seed, stage.device)
             else:
-                rows = range(len(where))
                 run_samples(program, iteration, rows, session.memory.empty, Timings(), lambda: False, stage.device)
             if iteration.failures:
                 failure = iteration.failures[min(iteration.failures)]

@@ -138,7 +138,7 @@ class Epoch:
             StageShape(
                 tuple(numbers[ref] for ref in stage.inputs),
                 tuple(numbers[ref] for ref in stage.outputs),
-                stage.batched,
+                stage.whole,
                 stage.serial,
             )
             for stage in self._stages
@@ -182,11 +182,13 @@ class Epoch:
         try:
             if self._reading is not None and isinstance(stage.nodes[0].operator, Source):
                 return self._read(iteration, stage.nodes[0], task.stage, timings)
-            if stage.batched:
-                run_batch(program, iteration, empty, timings, self._session.seed, stage.device)
-            else:
+            rows = range(len(iteration.rows))
+            if not stage.whole:
                 chunk = self._chunk()
-                rows = range(task.chunk * chunk, min((task.chunk + 1) * chunk, len(iteration.rows)))
+                rows = rows[task.chunk * chunk : (task.chunk + 1) * chunk]
+            if stage.batched:
+                run_batch(program, iteration, rows, empty, timings, self._session.seed, stage.device)
+            else:
                 run_samples(program, iteration, rows, empty, timings, self._is_cancelled, stage.device)
         finally:
             self._session.counters.merge(timings)

@@ -200,44 +200,58 @@ def outputs_of(node: Node, result: Any) -> Sequence[Any]:
 def run_batch(
     program: Program,
     iteration: Iteration,
+    rows: range,
     empty: Empty,
     timings: Timings,
     seed: int,
     device: str,
 ) -> None:
-    """Takes the samples that have not failed before it through a batch kernel."""
+    """Takes the samples of `rows`, a part of the batch or all of it, that have not failed through a batch kernel."""
     (step,) = program.steps
-    rows = [row for row in range(len(iteration.rows)) if not iteration.has_lost(row, program.lineage)]
-    if not rows:
+    good: Sequence[int] = rows
+    if iteration.failures:
+        good = [row for row in rows if not iteration.has_lost(row, program.lineage)]
+    if not good:
         return
-    context = BatchContext(device, empty, iteration, rows, seed)
+    # Parts of a batch are put together; of a whole one the kernel's own batch is taken.
+    columns = _targets(step, iteration, empty) if step.node.operator.splittable else []
+    context = BatchContext(device, empty, iteration, good, seed, columns)
     started = perf_counter_ns()
     try:
-        _call_batch_kernel(step, iteration, rows, context, empty)
+        _call_batch_kernel(step, iteration, good, context, columns, empty)
     except MemoryLimitError as error:
         raise _named(error, step.node) from None
     except (Exception, SystemExit) as error:
-        context.failed = dict.fromkeys(range(len(rows)), error)
+        context.failed = dict.fromkeys(range(len(good)), error)
     else:
-        timings.add(step.node.name, perf_counter_ns() - started)
+        calls = len(good) - len(context.failed) if columns else 1
+        timings.add(step.node.name, perf_counter_ns() - started, calls)
     for place, cause in context.failed.items():
-        iteration.fail(rows[place], step.node, cause, program.number)
+        iteration.fail(good[place], step.node, cause, program.number)
         timings.failed(step.node.name)
 
 
 def _call_batch_kernel(
-    step: Step, iteration: Iteration, rows: Sequence[int], context: BatchContext, empty: Empty
+    step: Step,
+    iteration: Iteration,
+    rows: Sequence[int],
+    context: BatchContext,
+    columns: Sequence[Column | None],
+    empty: Empty,
 ) -> None:
     node = step.node
     inputs = [read_only(iteration.columns[ref].batch(rows, empty)) for ref in node.inputs]
     keywords = {name: _whole_column(iteration.columns[ref], rows, empty) for name, ref in node.arguments}
     constants = whole_constants(step.constants, len(rows))
     results = outputs_of(node, step.function(*inputs, context=context, **constants, **keywords))
-    left = [row for place, row in enumerate(rows) if place not in context.failed]
-    for ref, spec, values in zip(node.refs, node.specs, results, strict=True):
-        column = Column.filled(values, spec.layout, left, len(iteration.rows))
-        column.check(spec)
-        iteration.columns[ref] = column
+    left = rows if not context.failed else [row for place, row in enumerate(rows) if place not in context.failed]
+    for output, (ref, spec, values) in enumerate(zip(node.refs, node.specs, results, strict=True)):
+        part = Column.filled(values, spec.layout, left, len(iteration.rows))
+        part.check(spec)
+        if not columns:
+            iteration.columns[ref] = part
+        elif (column := columns[output]) is not None:
+            column.put_part(left, part)
 
 
 def whole_constants(constants: Mapping[str, Any], rows: int) -> dict[str, Any]:

@@ -104,6 +104,27 @@ class Column:
             raise _unlike(f"{self.dtype} {self.shape}", given)
         self.array[row] = array
 
+    def part(self, rows: Sequence[int], spec: TensorSpec) -> Array | None:
+        """The memory of neighbouring rows, if the column's entries lie in one array and are of this spec."""
+        if self.array is None or self.shape != spec.shape or self.dtype != spec.dtype or not _adjoin(rows):
+            return None
+        return self.array[rows[0] : rows[-1] + 1]
+
+    def put_part(self, rows: Sequence[int], part: Column) -> None:
+        """Stores what a batch kernel gave for `rows`, unless it is in place already."""
+        if self.array is None:
+            entries = part.items if part.array is None else Batch.equal(part.array, part.layout)
+            for row, entry in zip(rows, entries, strict=True):
+                self.items[row] = entry  # type: ignore[index]  # unfilled columns hold a list
+            return
+        assert part.array is not None, "its spec, which was checked, is static"
+        if _adjoin(rows):
+            place = self.array[rows[0] : rows[-1] + 1]
+            if place.__array_interface__ != part.array.__array_interface__:
+                place[...] = part.array
+        else:
+            self.array[rows] = part.array.copy()  # what the kernel gave may lie in places of other rows
+
     def check(self, spec: TensorSpec) -> None:
         """Raises DeclarationError when what a batch kernel gave is not what `infer` says."""
         if self.array is not None:
@@ -112,15 +133,22 @@ class Column:
             check_value(spec, item)
 
     def batch(self, rows: Sequence[int], empty: Empty) -> Batch:
-        """The entries of `rows` as a batch, without a copy when they are all of an array.
+        """The entries of `rows` as a batch, without a copy when they are neighbours in an array.
 
         Raises SpecError when they are tensors that do not belong together.
         """
         places = rows if self._places is None else [self._places[row] for row in rows]
         if self.array is None:
             return _gathered([self.items[place] for place in places], self.layout)
-        whole = Batch.equal(self.array, self.layout)
-        return whole if list(places) == list(range(len(whole))) else whole.take(places, empty)
+        if _adjoin(places):
+            whole = len(places) == len(self.array)
+            return Batch.equal(self.array if whole else self.array[places[0] : places[-1] + 1], self.layout)
+        return Batch.equal(self.array, self.layout).take(places, empty)
+
+
+def _adjoin(rows: Sequence[int]) -> bool:
+    """Whether there are rows, and each follows the one before."""
+    return len(rows) > 0 and list(rows) == list(range(rows[0], rows[0] + len(rows)))
 
 
 def _gathered(items: Sequence[Any], layout: str | None) -> Batch:

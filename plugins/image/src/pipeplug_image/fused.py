@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
-from pipeplug import Context, Operator, PerSample, Tensor, TensorSpec
+from pipeplug import Batch, Context, Operator, PerSample, Tensor, TensorSpec
 from pipeplug_image.center_crop import CenterCrop
 from pipeplug_image.crop import Crop
 from pipeplug_image.decode import Decode, Part
@@ -68,9 +68,15 @@ class DecodeResizedCrop(_DecodePart):
     def cpu(self, encoded: object, context: Context, *, tries: Array, place: Array, state: Decoder) -> Tensor:
         return self.crop.resize(self.part(encoded, tries, place, state), context)
 
+    @property
+    def channels(self) -> int:
+        """Of what is decoded; 0 while that is not known before it is."""
+        shape = self.decode.image_spec().shape or (0,)
+        return (shape[-1] or 0) if self.decode.dtype == "uint8" else 0
+
     def part(self, encoded: object, tries: Array, place: Array, state: Decoder) -> Array:
         """The pixels to resize, which the calling thread's next call overwrites."""
-        return self.decode.part(encoded, lambda shape: self.crop.box(shape, tries, place), state)
+        return self.decode.part(encoded, lambda shape: self.crop.box(shape, tries.tolist(), place.tolist()), state)
 
 
 class DecodeCrop(_DecodePart):
@@ -190,8 +196,9 @@ class ResizedCropNormalize(_ResizeNormalize):
 
 
 class DecodeResizedCropNormalize(_ResizeNormalize):
-    """Decodes what a random resized crop needs, resizes, mirrors and normalises it."""
+    """Decodes what random resized crops need, resizes, mirrors and normalises it: a part of a batch in one call."""
 
+    splittable = True
     reason = f"{_DecodePart.reason}; {_ResizeNormalize.reason}"
     decode: DecodeResizedCrop
 
@@ -202,7 +209,31 @@ class DecodeResizedCropNormalize(_ResizeNormalize):
         return self.decode.open()
 
     def cpu(
-        self, encoded: object, context: Context, *, tries: Array, place: Array, flipped: bool, state: Decoder
-    ) -> Tensor:
-        part, crop = self.decode.part(encoded, tries, place, state), self.decode.crop
-        return self.normalized(part, crop.size, crop, context, flipped)
+        self, encoded: Batch, context: Context, *, tries: Array, place: Array, flipped: Array, state: Decoder
+    ) -> Batch:
+        spec, crop = self.infer(encoded.spec), self.decode.crop
+        kernel = resizing(self.normalize, crop.interpolation, crop.antialias, self.decode.channels)
+        out: Batch = context.empty_batch([spec] * len(encoded))
+        files, results = encoded.list(), out.numpy()
+        mirrors = [(False, each) if self.direction == "horizontal" else (each, False) for each in flipped.tolist()]
+        left: Sequence[int] = range(len(files))
+        if kernel.compiled is not None:
+            areas, places = tries.tolist(), place.tolist()
+            left = state.resample_parts(
+                files,
+                lambda row, shape: crop.box(shape, areas[row], places[row]),
+                self.decode.decode.options,
+                kernel.compiled,
+                results,
+                crop.size,
+                mirrors,
+            )
+        failed = set()
+        for row in left:
+            try:
+                part = self.decode.part(files[row], tries[row], place[row], state)
+                kernel(part, crop.size, results[row], *mirrors[row])
+            except Exception as error:
+                context.fail(row, error)
+                failed.add(row)
+        return out.take([row for row in range(len(files)) if row not in failed]) if failed else out

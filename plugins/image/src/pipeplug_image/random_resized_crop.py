@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pipeplug import ArgumentError, Context, Operator, Tensor, TensorSpec
@@ -56,11 +57,13 @@ class RandomResizedCrop(Operator):
         ratios = random.log_uniform(*self.ratio, size=TRIES)
         return {"tries": np.stack((areas, ratios), axis=2), "place": random.uniform(size=2)}
 
-    def box(self, shape: tuple[int, ...], tries: Array, place: Array) -> tuple[int, int, int, int]:
+    def box(
+        self, shape: tuple[int, ...], tries: Sequence[tuple[float, float]], place: tuple[float, float]
+    ) -> tuple[int, int, int, int]:
         """The part of an image of this shape for what was drawn: y, x, height, width."""
         from pipeplug_image.kernels.crops import random_resized_crop_box
 
-        return random_resized_crop_box(shape, tries.tolist(), place.tolist(), self.ratio)
+        return random_resized_crop_box(shape, tries, place, self.ratio)
 
     def cpu(self, image: Tensor, context: Context, *, tries: Array, place: Array) -> Tensor:
         return self.resize(self.part(image, tries, place), context)
@@ -68,7 +71,7 @@ class RandomResizedCrop(Operator):
     def part(self, image: Tensor, tries: Array, place: Array) -> Array:
         """The part of an image, as it is there."""
         self.infer(image.spec)  # what is not known before there is an image is checked now
-        y, x, height, width = self.box(image.shape, tries, place)
+        y, x, height, width = self.box(image.shape, tries.tolist(), place.tolist())
         return image.numpy()[y : y + height, x : x + width]
 
     def resize(self, part: Array, context: Context) -> Tensor:

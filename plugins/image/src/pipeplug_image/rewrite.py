@@ -69,7 +69,7 @@ def _normalizing(first: Operator, normalize: Normalize, direction: Direction) ->
         return ResizeNormalize(resize=first, normalize=normalize, direction=direction)
     if isinstance(first, RandomResizedCrop):
         return ResizedCropNormalize(crop=first, normalize=normalize, direction=direction)
-    if isinstance(first, DecodeResizedCrop):
+    if isinstance(first, DecodeResizedCrop) and first.channels:
         return DecodeResizedCropNormalize(decode=first, normalize=normalize, direction=direction)
     return None
 

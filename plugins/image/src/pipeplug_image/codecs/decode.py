@@ -6,9 +6,8 @@ formats go through Pillow, or through OpenCV where Pillow would lose bits. Nothi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from types import TracebackType
 from typing import Literal, TypeAlias
 
@@ -20,18 +19,19 @@ from pipeplug import ArgumentError, DecodeError
 from pipeplug_image.codecs import opencv, pillow
 from pipeplug_image.codecs.convert import averaged, orient, to_bytes, to_color
 from pipeplug_image.codecs.exif import Box, stored_box
-from pipeplug_image.codecs.header import CHANNELS, Color, ImageHeader, Mode
+from pipeplug_image.codecs.header import CHANNELS, MODE_COLORS, Color, ImageHeader, Mode
 from pipeplug_image.codecs.picture import Picture
 from pipeplug_image.codecs.probe import find_cut, probe
-from pipeplug_image.codecs.turbojpeg import TurboJpeg, find_library
+from pipeplug_image.codecs.turbojpeg import JpegPart, TurboJpeg, find_library
 from pipeplug_image.kernels.opencv import Array
 from pipeplug_image.limits import MAX_PIXELS
+from pipeplug_image.native.resample import Resampler
 
 Encoded: TypeAlias = bytes | bytearray | memoryview | NDArray[np.uint8]
 """The content of a file; anything but bytes is copied once."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DecodeOptions:
     """How pictures are decoded.
 
@@ -55,10 +55,15 @@ class DecodeOptions:
         """The shape (height, width, channels) of the decoded picture."""
         return header.output_shape(self.mode, orient=self.orient, reduce=self.reduce)
 
-    @cached_property
-    def plain(self) -> bool:
-        """Whether pixels are wanted as TurboJPEG gives them."""
-        return self.reduce == 1 and self.dtype == "uint8"
+    def are_plain(self, header: ImageHeader) -> bool:
+        """Whether TurboJPEG gives the pixels of a picture as they are wanted."""
+        return (
+            header.format == "JPEG"
+            and header.color != "CMYK"
+            and self.reduce == 1
+            and self.dtype == "uint8"
+            and (header.orientation == 1 or not self.orient)
+        )
 
     def dtype_of(self, header: ImageHeader) -> str:
         """The dtype of the decoded picture."""
@@ -193,8 +198,7 @@ class Decoder:
         """As `decode_region` with `borrow=True`, for a box that depends on the shape of the picture."""
         header = probe(data)
         header.check_size(options.max_pixels)
-        plain = header.format == "JPEG" and header.color != "CMYK" and options.plain
-        if not plain or self._jpeg is None or (header.orientation != 1 and options.orient):
+        if self._jpeg is None or not options.are_plain(header):
             return self.decode_region(data, box_of(options.shape(header)), options, header=header, borrow=True)
         # What training does most, without the steps that would change nothing.
         color = header.color_of(options.mode)
@@ -204,6 +208,43 @@ class Decoder:
         pixels, complaint = self._jpeg.read(data, header, color, box=box, borrow=True)
         _refuse(complaint, header)
         return pixels
+
+    def resample_parts(
+        self,
+        files: Sequence[object],
+        box_of: Callable[[int, tuple[int, int]], Box],
+        options: DecodeOptions,
+        resampler: Resampler,
+        out: Array,
+        size: tuple[int, int],
+        mirrors: Sequence[tuple[bool, bool]],
+    ) -> list[int]:
+        """Decodes parts of JPEGs and resamples them into rows of a batch, in one call of compiled code.
+
+        Args:
+            files: their contents.
+            box_of: gives y, x, height and width of the part for a row and the height and width of its picture.
+            options: the channels, which are not "unchanged".
+            resampler: to the form that `out` has.
+            out: the batch, a row a file.
+            size: height and width of a result.
+            mirrors: by row, whether rows and columns are mirrored.
+
+        Returns the rows that it left, in order: of other formats, and those with which anything is wrong. They are to be
+        decoded one by one, which says what.
+        """
+        if self._jpeg is None:
+            return list(range(len(files)))
+        parts, left = [], []
+        for row, data in enumerate(files):
+            header = _plain_header(data, options)
+            if header is None:
+                left.append(row)
+            else:
+                box = box_of(row, (header.height, header.width))
+                parts.append(JpegPart(row, data, header, box, *mirrors[row]))  # type: ignore[arg-type]  # then it is bytes
+        left += self._jpeg.resample(parts, MODE_COLORS[options.mode], resampler, size, out)
+        return sorted(left)
 
     def _stored(
         self,
@@ -280,6 +321,19 @@ def _part(pixels: Array, box: Box) -> Array:
 def _owned(pixels: Array) -> Array:
     # Pillow's arrays are views of bytes, which nobody may write to.
     return np.ascontiguousarray(pixels) if pixels.flags.writeable else pixels.copy()
+
+
+def _plain_header(data: object, options: DecodeOptions) -> ImageHeader | None:
+    """The header of a whole JPEG that TurboJPEG decodes as wanted; None of anything else."""
+    if type(data) is not bytes:
+        return None
+    try:
+        header = probe(data)
+        header.check_size(options.max_pixels)
+    except DecodeError:
+        return None
+    plain = options.are_plain(header) and header.block_width and find_cut(data, header) is None
+    return header if plain else None
 
 
 def _refuse_cut(data: bytes, header: ImageHeader) -> None:

@@ -8,20 +8,24 @@ from __future__ import annotations
 import ctypes
 import re
 import threading
+from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
+from typing import NamedTuple
 
 import numpy as np
 
 from pipeplug import DecodeError, StateError
 from pipeplug_image.codecs.exif import Box
-from pipeplug_image.codecs.header import Color, ImageHeader
+from pipeplug_image.codecs.header import CHANNELS, Color, ImageHeader
 from pipeplug_image.codecs.picture import Picture
 from pipeplug_image.kernels.opencv import Array
 from pipeplug_image.native import library as compiled
 from pipeplug_image.native.jpeg import PartDecoder
+from pipeplug_image.native.jpeg import Picture as PartJob
+from pipeplug_image.native.resample import Law, Resampler
 
 # Values of turbojpeg.h, version 3.
 _INIT_DECOMPRESS = 1
@@ -109,6 +113,24 @@ def _address(function: ctypes._NamedFuncPointer) -> int:
     return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
+class JpegPart(NamedTuple):
+    """A part of a JPEG, and what becomes of it.
+
+    Attributes:
+        row: of the batch, where the result goes.
+        header: what `probe` made of the data.
+        box: y, x, height and width of the part.
+        mirror_rows, mirror_columns: whether it is turned upside down, or left to right.
+    """
+
+    row: int
+    data: bytes
+    header: ImageHeader
+    box: Box
+    mirror_rows: bool
+    mirror_columns: bool
+
+
 class TurboJpeg:
     """Decodes JPEGs in any number of threads, with a decompressor and a buffer for each, until it is closed.
 
@@ -178,6 +200,19 @@ class TurboJpeg:
         complaint = own.fill(data, pixels, _PIXEL_FORMATS[color])
         return Picture(pixels if box is None else _cut(pixels, frame, box), complaint)
 
+    def resample(
+        self, parts: Sequence[JpegPart], color: Color, resampler: Resampler, size: tuple[int, int], out: Array
+    ) -> list[int]:
+        """Decodes parts and resamples each to `size` (height, width) in its row of `out`; the rows that it left.
+
+        A row is left when anything is out of the ordinary, a complaint of the library among them; all are where the
+        kernels were not compiled.
+        """
+        if compiled() is None or not parts:
+            return [part.row for part in parts]
+        channels = CHANNELS[color]
+        return self._own().resample(parts, resampler.law(size, channels), channels, _PIXEL_FORMATS[color], out)
+
     def _own(self) -> _Decompressor:
         own: _Decompressor | None = getattr(self._thread, "own", None)
         if own is None or self._closed:
@@ -193,6 +228,13 @@ class TurboJpeg:
             own = _Decompressor(self._library) if gone is None else self._owned.pop(gone)
             self._owned[threading.current_thread()] = own
             return own
+
+
+def _job_of(part: JpegPart) -> PartJob:
+    header, box = part.header, part.box
+    size = header.height, header.width
+    frame = _around(box, size, header.block_width)
+    return PartJob(part.row, len(part.data), *size, *frame, *box, part.mirror_rows, part.mirror_columns)
 
 
 def _cut(pixels: Array, frame: Box, box: Box) -> Array:
@@ -255,6 +297,23 @@ class _Decompressor:
             return _cut(pixels, frame, box)
         self._give_up()
         return None
+
+    def resample(self, parts: Sequence[JpegPart], law: Law, channels: int, pixel_format: int, out: Array) -> list[int]:
+        """Takes parts through the compiled kernel; the rows that it left."""
+        if self._decode_part is None or self._reduce != 1:
+            return [part.row for part in parts]
+        pictures = [_job_of(part) for part in parts]
+        buffer = self.buffer((1, max(each.frame_height * each.frame_width for each in pictures), channels))
+        files = [part.data for part in parts]
+        self._cropped = True
+        left, at = [], 0
+        while at < len(parts):
+            at += self._decode_part.resample(self._opened(), files[at:], pictures[at:], law, buffer, out, pixel_format)
+            if at < len(parts):
+                self._give_up()
+                left.append(parts[at].row)
+                at += 1
+        return left
 
     def start(self, data: bytes, header: ImageHeader, reduce: int) -> None:
         """Reads the header. Raises DecodeError unless the library can decode it and sees the size that we do."""

@@ -17,15 +17,18 @@ class ResizeNormalization:
     Linear resizing of uint8 to float32 is done by the compiled kernel where there is one, which does not round what it
     resized to whole levels: within 1 level / std of the steps one after the other. Anything else equals those.
     Threads may share it.
+
+    Attributes:
+        compiled: the kernel for uint8 images; None where there is none.
     """
 
     def __init__(self, normalization: Normalization, interpolation: Interpolation, *, antialias: bool) -> None:
         self._normalization = normalization
         self._interpolation: Interpolation = interpolation
         self._antialias = antialias
-        self._compiled = None
+        self.compiled: Resampler | None = None
         if library() is not None and interpolation == "linear" and normalization.dtype == "float32":
-            self._compiled = Resampler(
+            self.compiled = Resampler(
                 antialias=antialias,
                 form="planes" if normalization.layout == "CHW" else "floats",
                 factor=normalization.factor.tolist(),
@@ -36,9 +39,9 @@ class ResizeNormalization:
         self, image: Array, size: tuple[int, int], out: Array, mirror_rows: bool = False, mirror_columns: bool = False
     ) -> None:
         """Writes the image (height, width, channels) at `size` (height, width), mirrored and normalised, to `out`."""
-        if self._compiled is not None and takes(image) and out.flags.c_contiguous:
+        if self.compiled is not None and takes(image) and out.flags.c_contiguous:
             rows, columns = (0.0, image.shape[0] / size[0]), (0.0, image.shape[1] / size[1])
-            self._compiled(image, out, size, rows, columns, mirror_rows, mirror_columns)
+            self.compiled(image, out, size, rows, columns, mirror_rows, mirror_columns)
             return
         small = np.empty((*size, image.shape[2]), image.dtype)
         resize(image, size, interpolation=self._interpolation, antialias=self._antialias, out=small)

@@ -1,20 +1,50 @@
-"""The compiled step from a JPEG to a part of its pixels."""
+"""The compiled steps from JPEGs to parts of their pixels, and on to rows of a batch."""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 from numpy.typing import NDArray
 
 from pipeplug_image.native import library
+from pipeplug_image.native.resample import Law
 
 Array: TypeAlias = NDArray[Any]
 
 
+class Picture(NamedTuple):
+    """What is to be done with one JPEG: the structure `picture` of parts.c.
+
+    Attributes:
+        row: of the batch, where the result goes.
+        size: bytes of the file.
+        height, width: of the picture, as its header says.
+        frame_y, frame_x, frame_height, frame_width: what is decoded.
+        y, x, part_height, part_width: what is resampled, within the frame.
+        mirror_rows, mirror_columns: whether it is turned upside down, or left to right.
+    """
+
+    row: int
+    size: int
+    height: int
+    width: int
+    frame_y: int
+    frame_x: int
+    frame_height: int
+    frame_width: int
+    y: int
+    x: int
+    part_height: int
+    part_width: int
+    mirror_rows: bool
+    mirror_columns: bool
+
+
 class _Job(ctypes.Structure):
-    """The structure `decoding` of jpeg.c."""
+    """The structure `decoding` of jpeg.h."""
 
     _fields_ = (
         ("read_header", ctypes.c_void_p),
@@ -51,6 +81,10 @@ class PartDecoder:
             raise RuntimeError("the kernels of pipeplug-image were not compiled when it was installed")
         self._run = compiled.pipeplug_decode_part
         self._run.argtypes = (ctypes.POINTER(_Job),)
+        self._run_many = compiled.pipeplug_resample_parts
+        size, pointer = ctypes.c_int64, ctypes.c_void_p
+        self._run_many.argtypes = (ctypes.POINTER(_Job), ctypes.POINTER(Law), pointer, pointer, size, pointer, size)
+        self._run_many.restype = size
         self._job = _Job(*functions)
 
     def __call__(
@@ -76,4 +110,27 @@ class PartDecoder:
         job.format = pixel_format
         done: bool = self._run(job) == 0
         job.data = None  # or the file would live as long as the thread
+        return done
+
+    def resample(
+        self,
+        handle: int,
+        files: Sequence[bytes],
+        pictures: Sequence[Picture],
+        law: Law,
+        buffer: Array,
+        out: Array,
+        pixel_format: int,
+    ) -> int:
+        """Decodes parts and resamples them into their rows of `out`; how many were done.
+
+        Fewer than all when something is out of the ordinary with the next one; the handle is then in the middle of it.
+        `buffer` has room for the largest frame.
+        """
+        job = self._job
+        job.handle, job.format = handle, pixel_format
+        job.out = buffer.__array_interface__["data"][0]
+        data = (ctypes.c_char_p * len(files))(*files)
+        numbers = np.array(pictures, np.int64)
+        done: int = self._run_many(job, law, data, numbers.ctypes.data, len(files), out.ctypes.data, out.strides[0])
         return done

@@ -23,8 +23,8 @@ Span: TypeAlias = tuple[float, float]
 """Start and step: where output pixels lie along an axis, number o at `start + (o + 0.5) * step - 0.5`."""
 
 
-class _Job(ctypes.Structure):
-    """The structure `resampling` of resample.c."""
+class Law(ctypes.Structure):
+    """The structure `resampling` of resample.h."""
 
     _fields_ = (
         ("source", ctypes.c_void_p),
@@ -76,10 +76,10 @@ class Resampler:
         if compiled is None:
             raise RuntimeError("the kernels of pipeplug-image were not compiled when it was installed")
         self._run = compiled.pipeplug_resample
-        self._run.argtypes = (ctypes.POINTER(_Job),)
-        self._job = _Job(antialias=antialias, form=_FORMS[form])
-        self._job.factor[: len(factor)] = factor
-        self._job.offset[: len(offset)] = offset
+        self._run.argtypes = (ctypes.POINTER(Law),)
+        self._law = Law(antialias=antialias, form=_FORMS[form])
+        self._law.factor[: len(factor)] = factor
+        self._law.offset[: len(offset)] = offset
 
     def __call__(
         self,
@@ -99,7 +99,7 @@ class Resampler:
         channels = rest[0] if rest else 1
         if image.strides[1] != channels or image.strides[-1] != 1:
             image = np.ascontiguousarray(image)
-        job = _Job.from_buffer_copy(self._job)
+        job = Law.from_buffer_copy(self._law)
         job.source = image.__array_interface__["data"][0]
         job.source_stride = image.strides[0]
         job.height, job.width, job.channels = height, width, channels
@@ -110,6 +110,13 @@ class Resampler:
         job.mirror_rows, job.mirror_columns = bool(mirror_rows), bool(mirror_columns)
         if self._run(job):
             raise MemoryError(f"no memory to resize an image of {height} x {width} pixels to {size[0]} x {size[1]}")
+
+    def law(self, size: tuple[int, int], channels: int) -> Law:
+        """What is the same for all images of `channels` channels that become one size (height, width)."""
+        law = Law.from_buffer_copy(self._law)
+        law.channels = channels
+        law.out_height, law.out_width = size
+        return law
 
 
 def takes(image: Array) -> bool:
