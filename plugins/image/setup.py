@@ -12,8 +12,9 @@ setup(
             "pipeplug_image.native.kernels",
             sorted(glob(f"{NATIVE}/*.c")),
             depends=sorted(glob(f"{NATIVE}/*.h")),
-            # Floats are compared and rounded in loops, which vector instructions do when nobody asks for traps.
-            extra_compile_args=["-O3", "-std=gnu11", "-fno-math-errno", "-fno-trapping-math"],
+            # Loops that compare and round floats become vector instructions when nobody asks for traps. Products and
+            # sums are rounded one by one, so that results have the same bits on every processor.
+            extra_compile_args=["-O3", "-std=gnu11", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"],
             py_limited_api=True,  # it does not use Python at all
             optional=True,
         )

@@ -38,7 +38,7 @@ class Tensor:
 
     @property
     def dtype(self) -> str:
-        return _dtype_name(self._array.dtype)
+        return dtype_name(self._array.dtype)
 
     @property
     def device(self) -> str:
@@ -47,7 +47,7 @@ class Tensor:
     @property
     def spec(self) -> TensorSpec:
         """The complete spec of this sample."""
-        return TensorSpec(self._array.shape, _dtype_name(self._array.dtype), self.layout)
+        return TensorSpec(self._array.shape, dtype_name(self._array.dtype), self.layout)
 
     def numpy(self) -> Array:
         """The sample as an array that shares its memory."""
@@ -144,7 +144,7 @@ class Batch(Sequence[Any]):
     def spec(self) -> TensorSpec:
         """The spec that all samples share; sizes that differ are None."""
         if self._array is not None:
-            return TensorSpec(self._array.shape[1:], _dtype_name(self._array.dtype), self.layout)
+            return TensorSpec(self._array.shape[1:], dtype_name(self._array.dtype), self.layout)
         if self.is_object:
             return TensorSpec.object()
         shapes = {tensor.shape for tensor in self._items}
@@ -224,7 +224,7 @@ class Batch(Sequence[Any]):
         if self._array is None:
             return Batch(None, [self._items[row] for row in rows], self.layout)
         places = np.arange(len(self._array))[np.asarray(rows, np.intp)]
-        taken = empty((len(places), *self._array.shape[1:]), _dtype_name(self._array.dtype))
+        taken = empty((len(places), *self._array.shape[1:]), dtype_name(self._array.dtype))
         np.take(self._array, places, axis=0, out=taken, mode="clip")  # the other modes write to a copy first
         return Batch.equal(taken, self.layout)
 
@@ -253,7 +253,8 @@ class Batch(Sequence[Any]):
 
 
 @cache
-def _dtype_name(dtype: np.dtype[Any]) -> str:
+def dtype_name(dtype: np.dtype[Any]) -> str:
+    """The name of a dtype, such as "float32"."""
     # NumPy puts the name together anew each time, which takes a microsecond.
     return dtype.name
 

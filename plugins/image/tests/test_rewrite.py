@@ -329,6 +329,55 @@ def test_files_that_fail_are_named_and_the_others_are_what_they_are(crop, thread
     assert np.array_equal(batch["out"].numpy(), np.stack(list(made.samples([0, 2, 5, 7])["out"])))
 
 
+@pytest.mark.parametrize("mode", ["RGB", "gray", "RGBA"])
+@pytest.mark.parametrize("antialias", [True, False])
+@pytest.mark.parametrize("layout", ["HWC", "CHW"])
+def test_a_whole_recipe_in_one_kernel_is_as_written(mode, antialias, layout, folder):
+    def recipe(image):
+        image = ops.image.random_resized_crop(image, size=(33, 26), antialias=antialias)
+        return ops.image.normalize(ops.image.flip(image), mean=120.0, std=60.0, layout=layout)
+
+    names = kernels(decoded(recipe, mode=mode), folder)
+    assert names == ["image.decode+random_resized_crop+flip+normalize"]
+    assert_same_as_written(decoded(recipe, mode=mode), folder, bound=1.001 / 60)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_files_that_fail_among_others_of_one_call(threads, tmp_path):
+    made = pipeline_of(decoded(train), broken_folder(tmp_path), batch_size=8, threads=threads, on_error="skip")
+    with made as batches:
+        for epoch in range(2):  # a decompressor that met damage must serve again
+            (batch,) = batches
+            assert batch.positions.tolist() == [0, 2, 5, 7]
+            assert [failure.origin[-5:] for failure in batch.failures] == ["b.jpg", "d.jpg", "e.jpg", "g.png"]
+            reasons = ["is cut", r"the data is empty \(0 bytes\)", "HTML page", "PNG of 40 x 40 pixels is cut"]
+            for reason, failure in zip(reasons, batch.failures, strict=True):
+                assert failure.operator == "image.decode+random_resized_crop+flip+normalize"
+                with pytest.raises(DecodeError, match=reason):
+                    raise failure.cause
+            written = np.stack(list(made.samples([0, 2, 5, 7], epoch=epoch)["out"]))
+            assert np.abs(batch["out"].numpy() - written).max() <= ONE_LEVEL
+
+
+def test_damage_within_a_part_fails_that_file_alone(tmp_path):
+    good = encode_jpeg(picture(160, 120), 90)
+    for number in range(6):
+        (tmp_path / f"{number}.jpg").write_bytes(good)
+    middle = len(good) // 2
+    (tmp_path / "3.jpg").write_bytes(good[:middle] + b"\xff\xd5" + good[middle + 2 :])  # a restart that nobody expects
+
+    def recipe(image):
+        image = ops.image.random_resized_crop(image, size=(32, 24), scale=(1, 1), ratio=(0.75, 0.75))
+        return ops.image.normalize(image, mean=MEAN, std=STD)
+
+    with pipeline_of(decoded(recipe), tmp_path, batch_size=6, threads=1, on_error="skip") as batches:
+        (batch,) = batches
+    assert batch.positions.tolist() == [0, 1, 2, 4, 5]
+    with pytest.raises(DecodeError, match=r"JPEG .* is broken"):
+        raise batch.failures[0].cause
+    assert all(np.array_equal(batch["out"].numpy()[0], other) for other in batch["out"].numpy()[1:])
+
+
 def test_an_error_of_a_fused_node_says_which_and_which_file(tmp_path):
     root = broken_folder(tmp_path)
     with pytest.raises(

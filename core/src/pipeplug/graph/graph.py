@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
+from typing import NamedTuple
 
 from pipeplug.errors import GraphError
 from pipeplug.operator import Operator
 from pipeplug.spec import TensorSpec
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Ref:
+class Ref(NamedTuple):
     """An output of a node: an edge of the graph."""
 
     node: str

@@ -77,8 +77,7 @@ class _Spent:
         for step, nanoseconds, calls, failures in zip(
             self.steps, self.nanoseconds, self.calls, self.failures, strict=True
         ):
-            timings.add(step.node.name, nanoseconds, calls)
-            timings.failed(step.node.name, failures)
+            timings.add(step.node.name, nanoseconds, calls, failures)
 
 
 def _targets(step: Step, iteration: Iteration, empty: Empty) -> list[Column | None]:
@@ -242,14 +241,15 @@ def _call_batch_kernel(
     node = step.node
     inputs = [read_only(iteration.columns[ref].batch(rows, empty)) for ref in node.inputs]
     keywords = {name: _whole_column(iteration.columns[ref], rows, empty) for name, ref in node.arguments}
-    constants = whole_constants(step.constants, len(rows))
+    constants = whole_constants(step.constants, len(rows)) if step.constants else {}
     results = outputs_of(node, step.function(*inputs, context=context, **constants, **keywords))
     left = rows if not context.failed else [row for place, row in enumerate(rows) if place not in context.failed]
-    for output, (ref, spec, values) in enumerate(zip(node.refs, node.specs, results, strict=True)):
+    for output, values in enumerate(results):
+        spec = node.specs[output]
         part = Column.filled(values, spec.layout, left, len(iteration.rows))
         part.check(spec)
         if not columns:
-            iteration.columns[ref] = part
+            iteration.columns[step.refs[output]] = part
         elif (column := columns[output]) is not None:
             column.put_part(left, part)
 

@@ -15,7 +15,7 @@ from pipeplug.graph.graph import Node, Ref
 from pipeplug.memory.pool import block_size
 from pipeplug.runtime.frames import drop_frames
 from pipeplug.spec import DTYPES, OBJECT, TensorSpec
-from pipeplug.tensor import Array, Batch, Tensor, locked, read_only
+from pipeplug.tensor import Array, Batch, Tensor, dtype_name, locked, read_only
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,7 +41,7 @@ class Column:
         self.items = items
         self.layout = layout
         self.shape = None if array is None else array.shape[1:]
-        self.dtype = None if array is None else array.dtype.name
+        self.dtype = None if array is None else dtype_name(array.dtype)
         self._places = places
 
     @classmethod
@@ -148,6 +148,8 @@ class Column:
 
 def _adjoin(rows: Sequence[int]) -> bool:
     """Whether there are rows, and each follows the one before."""
+    if isinstance(rows, range):
+        return len(rows) > 0
     return len(rows) > 0 and list(rows) == list(range(rows[0], rows[0] + len(rows)))
 
 

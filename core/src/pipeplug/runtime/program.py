@@ -28,7 +28,8 @@ class Step:
         keywords: names and slots of the arguments that vary by sample and come from other stages.
         made: those of arguments that this stage makes, which are still in the form of inputs.
         constants: the other keyword arguments.
-        outputs: slots of the outputs.
+        refs: the outputs.
+        outputs: their slots.
         leaving: for each output its value when others use it, else None.
         used: for each output whether later steps of the stage use it.
         cleared: slots that nobody uses after this step.
@@ -40,6 +41,7 @@ class Step:
     keywords: tuple[tuple[str, int], ...]
     made: tuple[tuple[str, int], ...]
     constants: Mapping[str, object]
+    refs: tuple[Ref, ...]
     outputs: tuple[int, ...]
     leaving: tuple[Ref | None, ...]
     used: tuple[bool, ...]
@@ -102,6 +104,7 @@ class _Compiler:
             keywords=self._keywords(node, inside=False),
             made=self._keywords(node, inside=True),
             constants=constants_of(node, self.state),
+            refs=node.refs,
             outputs=tuple(self._slot(ref) for ref in node.refs),
             leaving=leaving,
             used=(),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pipeplug.errors import SampleFailed
@@ -72,21 +71,31 @@ class MemoryUse:
 
 
 class Timings:
-    """Counts of one task; its thread alone writes them."""
+    """Counts by node: of one task, which its thread alone writes, or of all."""
 
-    __slots__ = ("calls", "failures", "nanoseconds")
+    __slots__ = ("_by_node",)
 
     def __init__(self) -> None:
-        self.calls: dict[str, int] = {}
-        self.nanoseconds: dict[str, int] = {}
-        self.failures: dict[str, int] = {}
+        self._by_node: dict[str, tuple[int, int, int]] = {}
 
-    def add(self, node: str, nanoseconds: int, calls: int = 1) -> None:
-        self.calls[node] = self.calls.get(node, 0) + calls
-        self.nanoseconds[node] = self.nanoseconds.get(node, 0) + nanoseconds
+    def add(self, node: str, nanoseconds: int, calls: int = 1, failures: int = 0) -> None:
+        """Adds kernel calls that succeeded, their time, and samples that failed."""
+        before = self._by_node.get(node)
+        if before is None:
+            self._by_node[node] = calls, nanoseconds, failures
+        else:
+            self._by_node[node] = before[0] + calls, before[1] + nanoseconds, before[2] + failures
 
     def failed(self, node: str, samples: int = 1) -> None:
-        self.failures[node] = self.failures.get(node, 0) + samples
+        self.add(node, 0, 0, samples)
+
+    def merge(self, other: Timings) -> None:
+        for node, (calls, nanoseconds, failures) in other._by_node.items():
+            self.add(node, nanoseconds, calls, failures)
+
+    def of(self, node: str) -> OperatorStatistics:
+        calls, nanoseconds, failures = self._by_node.get(node, (0, 0, 0))
+        return OperatorStatistics(node, calls, nanoseconds / 1e9, failures)
 
 
 class Counters:
@@ -105,9 +114,7 @@ class Counters:
 
     def merge(self, timings: Timings) -> None:
         with self._lock:
-            _add(self._total.calls, timings.calls)
-            _add(self._total.nanoseconds, timings.nanoseconds)
-            _add(self._total.failures, timings.failures)
+            self._total.merge(timings)
 
     def fail(self, failures: tuple[SampleFailed, ...]) -> None:
         """Counts samples that failed."""
@@ -116,13 +123,7 @@ class Counters:
 
     def statistics(self) -> Statistics:
         with self._lock:
-            total = self._total
-            operators = tuple(
-                OperatorStatistics(
-                    node, total.calls.get(node, 0), total.nanoseconds.get(node, 0) / 1e9, total.failures.get(node, 0)
-                )
-                for node in self._nodes
-            )
+            operators = tuple(self._total.of(node) for node in self._nodes)
         return Statistics(
             operators,
             self.samples,
@@ -132,8 +133,3 @@ class Counters:
             self.passed,
             self.waiting_seconds,
         )
-
-
-def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
-    for name, count in more.items():
-        total[name] = total.get(name, 0) + count

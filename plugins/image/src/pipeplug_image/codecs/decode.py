@@ -230,8 +230,8 @@ class Decoder:
             size: height and width of a result.
             mirrors: by row, whether rows and columns are mirrored.
 
-        Returns the rows that it left, in order: of other formats, and those with which anything is wrong. They are to be
-        decoded one by one, which says what.
+        Returns the rows that it left, in order: of other formats, and those with which anything is wrong. They are to
+        be decoded one by one, which says what.
         """
         if self._jpeg is None:
             return list(range(len(files)))

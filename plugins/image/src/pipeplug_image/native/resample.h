@@ -8,7 +8,7 @@
 
 enum form { BYTES, FLOATS, PLANES_OF_FLOATS };
 
-/* What `pipeplug_resample` takes; the Python module `pipeplug_image.native` has a structure of the same fields. */
+/* What `pipeplug_resample` takes; the Python module `pipeplug_image.native.resample` has a structure of the same fields. */
 typedef struct {
     const uint8_t *source;
     ptrdiff_t source_stride; /* bytes from row to row; pixels lie side by side */
