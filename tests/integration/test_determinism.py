@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -200,3 +202,28 @@ def test_iterables_are_drawn_the_same_numbers_wherever_they_resume():
         batches.load_state(state)
         assert by_position([*received, *batches]) == whole[0]
         assert by_position(batches) == whole[1]
+
+
+PLAN_BY_CLASS = """
+import numpy as np
+from pipeplug import ops, pipeline
+from pipeplug_image.flip import Flip
+from pipeplug_image.normalize import Normalize
+
+images = np.zeros((1, 1, 1, 3), np.uint8)
+
+@pipeline(batch_size=1)
+def by_class():
+    return Normalize()(Flip()(ops.read.arrays(images, layouts=("HWC",))))
+
+before = [node.name for node in by_class().plan.graph.nodes]
+ops.image.flip, ops.image.normalize
+assert before == [node.name for node in by_class().plan.graph.nodes]
+print(*before)
+"""
+
+
+def test_classes_that_are_imported_have_the_names_that_they_are_offered_by():
+    # In a process of its own: here somebody may have found them by name already.
+    done = subprocess.run([sys.executable, "-c", PLAN_BY_CLASS], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["read.arrays", "image.flip.draw", "image.flip+normalize"]

@@ -24,6 +24,14 @@ def test_it_lists_names_in_order_and_imports_nothing(acme):
     assert "acme_blur" not in sys.modules
 
 
+def test_it_knows_the_name_of_a_class(acme):
+    acme.add("rival", operators={"acme.sharpen": "acme_sharpen:Sharpen"})
+    registry = acme.registry()
+    assert registry.name_of("acme_blur:Blur") == "image.blur"
+    assert registry.name_of("acme_blur:Other") is None
+    assert registry.name_of("acme_sharpen:Sharpen") is None  # a name that two offer is nobody's
+
+
 def test_it_loads_a_class_once(acme):
     registry = acme.registry()
     loaded = registry.load("image.blur")
@@ -121,6 +129,12 @@ class TestPluginsThatCannotBeUsed:
     def test_its_module_raises(self, site):
         message = self.load(site, "acme_blur:Blur", "raise RuntimeError('no licence')")
         assert "(RuntimeError: no licence); try another version: `pip install --upgrade acme`" in message
+
+    def test_its_declaration_is_wrong(self, site):
+        lines = "from pipeplug import Operator\nclass Blur(Operator):\n    def cpu(self, image, context): ..."
+        message = self.load(site, "acme_blur:Blur", lines)
+        assert "parameter image of Blur.cpu has no annotation" in message
+        assert message.endswith("correct the declaration there, or tell its author")
 
     def test_its_module_ends_the_process(self, site):
         assert "(SystemExit: 3)" in self.load(site, "acme_blur:Blur", "raise SystemExit(3)")

@@ -2,6 +2,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from pipeplug import ArgumentError, SampleFailed, TensorSpec, ops, pipeline
 
@@ -25,6 +26,41 @@ def test_items_are_objects_unless_they_are_arrays():
     assert reading(["a", b"b", {"c": 1}]).samples([2, 0])["0"].list() == [{"c": 1}, "a"]
     assert reading([np.zeros(2), np.ones(2)]).samples([1])["0"].numpy().tolist() == [[1, 1]]
     assert reading([3, 4]).samples([0, 1])["0"].numpy().tolist() == [3, 4]
+
+
+class ArrayOfAnother:
+    """As PyTorch's tensors and Pillow's pictures are."""
+
+    def __init__(self, values: Any) -> None:
+        self._values = np.asarray(values)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self._values
+
+
+def test_arrays_of_other_libraries_are_arrays():
+    assert reading([ArrayOfAnother([[1, 2]])]).samples([0])["0"].numpy().tolist() == [[[1, 2]]]
+    picture = Image.new("RGB", (5, 4), (1, 2, 3))
+    (sample,) = reading([picture]).samples([0])["0"]
+    assert sample.shape == (4, 5, 3)
+    assert sample.dtype == "uint8"
+    (kept,) = reading([picture], specs=(TensorSpec.object(),)).samples([0])["0"]
+    assert kept is picture
+
+
+@pytest.mark.parametrize("item", [(np.zeros((4, 4, 3), np.uint8), 1), "name", {"image": 1}, None])
+def test_an_object_where_a_tensor_belongs_is_explained(item: Any):
+    @pipeline(batch_size=1)
+    def resized():
+        return ops.image.resize(ops.read.items([item]), size=(2, 2))
+
+    message = (
+        f"image.resize failed on item 0 .*SpecError: input 0 is a Python object, {type(item).__name__}, where the "
+        r"operator takes a tensor; read.items\(…, outputs=n\) takes tuples apart, and ops.map turns other objects"
+    )
+    with pytest.raises(SampleFailed, match=message):
+        with resized() as batches:
+            list(batches)
 
 
 def test_a_dataset():

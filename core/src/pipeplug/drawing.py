@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Literal
 
 from pipeplug.errors import ArgumentError
@@ -56,6 +57,10 @@ class Normal(_Drawn):
 
     mean: float = 0.0
     std: float = 1.0
+
+    def check(self) -> None:
+        if not self.std >= 0:
+            raise ArgumentError(f"std is not negative, got {self.std}")
 
     def draw(self, random: Draws) -> dict[str, Array]:
         return {"number": random.normal(self.mean, self.std)}
@@ -125,6 +130,8 @@ class Choice(_Drawn):
     def check(self) -> None:
         if not self.options or (self.weights is not None and len(self.weights) != len(self.options)):
             raise ArgumentError(f"{len(self.options)} options and {self.weights} weights; give one weight an option")
+        if self.weights is not None and not (min(self.weights) >= 0 and 0 < sum(self.weights) < inf):
+            raise ArgumentError(f"weights are finite, not negative, and one of them is above 0, got {self.weights}")
 
     def infer(self) -> TensorSpec:
         return TensorSpec((), self.dtype)

@@ -197,8 +197,12 @@ class Operator:
         return self.parallel
 
     def title(self) -> str:
-        """What the operator is called in the graph and in messages."""
-        return self.registered_name or type(self).__name__
+        """What the operator is called in the graph and in messages: its registered name, else that of its class.
+
+        It does not depend on whether the class was found by its name or imported: random numbers go by it.
+        """
+        cls = type(self)
+        return cls.registered_name or _offered_name(cls) or cls.__name__
 
     def check(self) -> None:
         """Raises ArgumentError when arguments do not fit together; a subclass overrides it."""
@@ -246,6 +250,15 @@ def field_types(cls: type[Operator]) -> Mapping[str, object]:
             "import that name at run time, not only for type checking"
         ) from error
     return {item.name: hints[item.name] for item in fields_of(cls)}
+
+
+@_once_a_class
+def _offered_name(cls: type[Operator]) -> str | None:
+    """The name under which an installed distribution offers a class that was imported, not found by its name."""
+    # Named, not imported: declarations know nothing of the registry that stands above them.
+    registry = importlib.import_module("pipeplug.plugins.registry").default_registry()
+    name: str | None = registry.name_of(f"{cls.__module__}:{cls.__qualname__}")
+    return name
 
 
 def fields_of(cls: type[Operator]) -> tuple[Field[Any], ...]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib import metadata
 
-from pipeplug.errors import OperatorConflictError, PluginError, UnknownOperatorError
+from pipeplug.errors import DeclarationError, OperatorConflictError, PluginError, UnknownOperatorError
 from pipeplug.plugins.compat import check_compatibility
 from pipeplug.plugins.distributions import (
     PluginDistribution,
@@ -75,6 +75,10 @@ class OperatorRegistry:
         except KeyError:
             raise UnknownOperatorError(self._explain_unknown(name)) from None
 
+    def name_of(self, target: str) -> str | None:
+        """The first name under which `module:Class` is offered and can be used; None when there is none."""
+        return next((each.name for each in self._entries.values() if each.target == target and not each.rivals), None)
+
     def load(self, name: str) -> type:
         """The class of an operator.
 
@@ -126,6 +130,8 @@ def describe_import_failure(entry: PluginEntry | OperatorEntry, error: BaseExcep
     reason = f"{type(error).__name__}: {error}"
     if isinstance(error, (ImportError, AttributeError)):
         advice = f"install what is missing, or all of it anew: `pip install --force-reinstall {distribution.name}`"
+    elif isinstance(error, DeclarationError):
+        advice = "correct the declaration there, or tell its author"
     else:
         advice = f"try another version: `pip install --upgrade {distribution.name}`, or uninstall it"
     return f"{entry.name} of {distribution} cannot be imported from {entry.target} ({reason}); {advice}"

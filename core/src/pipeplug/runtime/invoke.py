@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeplug.errors import DeclarationError, MemoryLimitError
+from pipeplug.errors import DeclarationError, MemoryLimitError, SpecError
 from pipeplug.graph.graph import Node
 from pipeplug.runtime.context import BatchContext, SampleContext
 from pipeplug.runtime.iteration import Column, Empty, Iteration, as_argument, as_input, check_value
@@ -122,7 +122,8 @@ def _run_sample(
         except MemoryLimitError as error:
             raise _named(error, step.node) from None
         except (Exception, SystemExit) as error:  # an operator that calls exit() ends its sample, not the program
-            iteration.fail(row, step.node, error, program.number)
+            inputs = [slots[slot] for slot in step.inputs]
+            iteration.fail(row, step.node, _explained(error, inputs), program.number)
             spent.failures[number] += 1
             return
         for slot in step.cleared:
@@ -131,6 +132,19 @@ def _run_sample(
         spent.calls[number] += 1
         spent.nanoseconds[number] += ended - started
         started = ended
+
+
+def _explained(error: BaseException, inputs: Sequence[Any]) -> BaseException:
+    """The error, or a better one where a kernel took a Python object for a tensor."""
+    for place, value in enumerate(inputs):
+        if isinstance(error, AttributeError) and error.obj is value and not isinstance(value, Tensor):
+            explained = SpecError(
+                f"input {place} is a Python object, {type(value).__name__}, where the operator takes a tensor; "
+                "read.items(…, outputs=n) takes tuples apart, and ops.map turns other objects into arrays"
+            )
+            explained.__cause__ = error
+            return explained
+    return error
 
 
 def _keep(value: Any, spec: TensorSpec, column: Column | None, handed: Tensor | None, row: int) -> Any:

@@ -169,12 +169,21 @@ def as_input(value: Any, spec: TensorSpec) -> Any:
         return value
     if isinstance(value, np.ndarray):
         return Tensor(value, spec.layout)
-    if spec.dtype is None or spec.is_object or not isinstance(value, (Number, np.bool_)):
+    if spec.is_object:
+        return value
+    if not isinstance(value, (Number, np.bool_)):
+        return Tensor(np.asarray(value), spec.layout) if _is_array_of_another_library(value) else value
+    if spec.dtype is None:
         return value
     number = np.asarray(value)
     if not isinstance(value, np.generic) and number.dtype.kind in _NARROWER[np.dtype(spec.dtype).kind]:
         number = np.asarray(value, spec.dtype)  # a number of Python has no dtype of its own, but must fit
     return Tensor(number)
+
+
+def _is_array_of_another_library(value: object) -> bool:
+    # Tensors of PyTorch, pictures of Pillow: what datasets that were written for others give.
+    return hasattr(value, "__array_interface__") or hasattr(value, "__array__")
 
 
 def as_argument(value: Any) -> Any:
