@@ -86,8 +86,46 @@ def test_a_part_larger_than_the_image_names_both_and_the_sample(name, noise, run
         run(lambda image: crop(image, size=(9, 4)), [noise((9, 5, 3)), noise((8, 5, 3))])
     with pytest.raises(ArgumentError, match=rf"image.{name}: size is at least \(1, 1\), got \(0, 4\)"):
         crop(noise((8, 5, 3)), size=(0, 4))
-    with pytest.raises(ArgumentError, match=rf"image.{name}.*size=….* takes tuple\[int, int\], got 4"):
+    with pytest.raises(ArgumentError, match=rf"image.{name}.*size=….* takes tuple\[int, int\].*, got 4"):
         crop(noise((8, 5, 3)), size=4)
+
+
+@given(data=st.data(), height=st.integers(1, 30), width=st.integers(1, 30))
+@settings(max_examples=30)
+def test_a_box_is_those_pixels(data, height, width, noise):
+    image = noise((height, width, 3))
+    y, x = data.draw(st.integers(0, height - 1)), data.draw(st.integers(0, width - 1))
+    box = (y, x, data.draw(st.integers(1, height - y)), data.draw(st.integers(1, width - x)))
+    part = ops.image.crop(image, box=box)
+    assert np.array_equal(part, image[y : y + box[2], x : x + box[3]])
+    assert np.shares_memory(part.numpy(), image)
+
+
+def test_every_sample_may_have_a_box_of_its_own(noise, run):
+    images = [noise((9, 12, 3))] * 3
+    boxes = [np.array(box) for box in ((0, 0, 9, 12), (2, 3, 1, 5), (8, 11, 1, 1))]
+    outputs = run(lambda image, box: ops.image.crop(image, box=box), images, boxes)
+    for part, (y, x, height, width) in zip(outputs["0"].list(), boxes, strict=True):
+        assert np.array_equal(part, images[0][y : y + height, x : x + width])
+    eagerly = ops.image.crop(Batch.equal(np.stack(images)), box=Batch.equal(np.stack(boxes)))
+    assert [part.shape for part in eagerly] == [(9, 12, 3), (1, 5, 3), (1, 1, 3)]
+
+
+def test_a_box_lies_within_the_image(noise, run):
+    image = noise((8, 5, 3))
+    with pytest.raises(ArgumentError, match=r"give one of size=\(height, width\) and box=\(y, x, height, width\)"):
+        ops.image.crop(image)
+    with pytest.raises(ArgumentError, match=r"give one of size="):
+        ops.image.crop(image, size=(2, 2), box=(0, 0, 2, 2))
+    for box in ((0, 0, 0, 2), (-1, 0, 2, 2)):
+        with pytest.raises(ArgumentError, match="box is y, x, height and width in whole pixels a sample, got"):
+            ops.image.crop(image, box=box)
+    outside = "the box y=3, x=1, height=6, width=2 is not inside the image of height 8 and width 5"
+    with pytest.raises(ArgumentError, match=outside):
+        ops.image.crop(image, box=(3, 1, 6, 2))
+    boxes = [np.array([0, 0, 1.5, 1]), np.array([0, 0, 1, 1, 1])]
+    with pytest.raises(SampleFailed, match="box is y, x, height and width in whole pixels a sample, got"):
+        run(lambda image, box: ops.image.crop(image, box=box), [image, image], boxes)
 
 
 def test_a_position_is_two_numbers_from_0_to_1(noise, run):

@@ -304,6 +304,27 @@ def test_arguments_that_vary_by_sample_reach_the_fused_crop(folder):
     assert_same_as_written(cut, folder)
 
 
+def test_only_the_box_of_a_picture_is_decoded(folder):
+    def cut(encoded):
+        return ops.image.crop(ops.image.decode(encoded), box=(3, 5, 30, 24))
+
+    assert kernels(cut, folder) == ["image.decode+crop"]
+    assert_same_as_written(cut, folder)
+
+
+def test_a_box_of_its_own_for_every_picture(folder):
+    def cut(encoded):
+        corner = ops.random.integer(low=0, high=9)
+        box = ops.map(lambda y: np.array([y, 2 * y, 20 + y, 21]), corner, spec=TensorSpec((4,), "int64"))
+        return ops.image.crop(ops.image.decode(encoded), box=box)
+
+    assert kernels(cut, folder) == ["image.decode+crop"]
+    assert_same_as_written(cut, folder)
+    with pytest.raises(SampleFailed, match=r"the box y=0, x=0, height=900, width=1 is not inside the image of height"):
+        with pipeline_of(lambda e: ops.image.crop(ops.image.decode(e), box=(0, 0, 900, 1)), folder) as batches:
+            list(batches)
+
+
 def broken_folder(root):
     good = encoded("JPEG", picture(61, 83))
     files = {"a.jpg": good, "b.jpg": good[: len(good) // 2], "c.jpg": good, "d.jpg": b"", "e.jpg": b"<html>404</html>"}

@@ -7,42 +7,66 @@ from collections.abc import Sequence
 from pipeplug import ArgumentError, Context, Operator, PerSample, Tensor, TensorSpec
 from pipeplug_image.pictures import check_number, check_size, picture, resized
 
+Box = tuple[int, int, int, int]
+
 
 class Crop(Operator):
-    """Cut a part of a given size out of an image.
+    """Cut a part out of an image: of a given size at a relative position, or a box of pixels.
 
-    The part begins at `position * (input size - size)`, rounded half away from zero.
+    A part of a given size begins at `position * (input size - size)`, rounded half away from zero.
 
     Inputs: image (height, width, any number of channels), uint8, uint16 or float32, at least as large as the part.
-    Outputs: image of `size`, a view of the input.
+    Outputs: image of the part's size, a view of the input.
 
     Args:
-        size: height and width of the part.
+        size: height and width of the part. Give it or `box`.
         position: where it lies, vertically and horizontally: 0 at the start, 0.5 centred, 1 at the end.
+        box: y, x, height and width of the part in pixels, within the image.
     """
 
-    size: tuple[int, int]
+    size: tuple[int, int] | None = None
     position: PerSample[tuple[float, float]] = (0.5, 0.5)
+    box: PerSample[tuple[int, int, int, int] | None] = None
 
     def check(self) -> None:
-        check_size(self.size)
+        if (self.size is None) == (self.box is None):
+            raise ArgumentError("give one of size=(height, width) and box=(y, x, height, width)")
+        if self.size is not None:
+            check_size(self.size)
+        if isinstance(self.box, tuple):
+            checked_box(self.box)
         if isinstance(self.position, tuple):
             checked_position(self.position)
 
     def infer(self, image: TensorSpec) -> TensorSpec:
-        return resized(picture(image, counts=None), *self.size)
+        size = self.box[2:] if isinstance(self.box, tuple) else self.size or (None, None)
+        return resized(picture(image, counts=None), *size)
 
-    def box(self, shape: tuple[int, ...], position: Sequence[float]) -> tuple[int, int, int, int]:
+    def part(self, shape: tuple[int, ...], position: Sequence[float], box: Sequence[int] | None) -> Box:
         """The part of an image of this shape: y, x, height, width."""
-        from pipeplug_image.kernels.geometry import anchored_box
+        from pipeplug_image.kernels.geometry import anchored_box, inside
 
+        if box is not None:
+            return inside(shape, checked_box(box))
+        assert self.size is not None
         return anchored_box(shape, self.size, checked_position(position))
 
-    def cpu(self, image: Tensor, context: Context, *, position: tuple[float, float]) -> Tensor:
+    def cpu(
+        self, image: Tensor, context: Context, *, position: tuple[float, float], box: Sequence[int] | None
+    ) -> Tensor:
         from pipeplug_image.kernels.geometry import crop
 
         self.infer(image.spec)  # what is not known before there is an image is checked now
-        return Tensor(crop(image.numpy(), self.box(image.shape, position)), "HWC")
+        return Tensor(crop(image.numpy(), self.part(image.shape, position, box)), "HWC")
+
+
+def checked_box(box: Sequence[int]) -> Box:
+    """Four whole numbers, the size at least 1. Raises ArgumentError when that is not what they are."""
+    numbers = [float(each) for each in box] if getattr(box, "shape", (4,)) == (4,) else []
+    if len(numbers) != 4 or not all(each.is_integer() and each >= 0 for each in numbers) or min(numbers[2:]) < 1:
+        raise ArgumentError(f"box is y, x, height and width in whole pixels a sample, got {box!r:.80}")
+    y, x, height, width = map(int, numbers)
+    return y, x, height, width
 
 
 def checked_position(position: Sequence[float]) -> tuple[float, float]:

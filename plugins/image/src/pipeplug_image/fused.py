@@ -52,7 +52,9 @@ class _DecodePart(Fused):
     ) -> Tensor:
         """The part, in memory of its own. What `infer` of the crop refuses is refused."""
         part = self.decode.part(encoded, box_of, state)
-        out: Tensor = context.empty(infer(TensorSpec(part.shape, part.dtype.name, "HWC")))
+        spec = TensorSpec(part.shape, part.dtype.name, "HWC")
+        infer(spec)
+        out: Tensor = context.empty(spec)
         out.numpy()[...] = part
         return out
 
@@ -80,16 +82,27 @@ class DecodeResizedCrop(_DecodePart):
 
 
 class DecodeCrop(_DecodePart):
-    """Decodes what a crop at a position needs."""
+    """Decodes what a crop needs."""
 
     crop: Crop
     position: PerSample[tuple[float, float]]
+    box: PerSample[tuple[int, int, int, int] | None]
 
     def infer(self, encoded: TensorSpec) -> TensorSpec:
         return self.crop.infer(self.decode.image_spec())
 
-    def cpu(self, encoded: object, context: Context, *, position: Sequence[float], state: Decoder) -> Tensor:
-        return self.decoded(encoded, context, lambda shape: self.crop.box(shape, position), self.crop.infer, state)
+    def cpu(
+        self,
+        encoded: object,
+        context: Context,
+        *,
+        position: Sequence[float],
+        box: Sequence[int] | None,
+        state: Decoder,
+    ) -> Tensor:
+        return self.decoded(
+            encoded, context, lambda shape: self.crop.part(shape, position, box), self.crop.infer, state
+        )
 
 
 class DecodeCenterCrop(_DecodePart):

@@ -54,7 +54,7 @@ def _decoding_part(decode: Decode, crop: Operator) -> Fused | None:
     if isinstance(crop, RandomResizedCrop):
         return DecodeResizedCrop(decode=decode, crop=crop)
     if isinstance(crop, Crop):
-        return DecodeCrop(decode=decode, crop=crop, position=crop.position)
+        return DecodeCrop(decode=decode, crop=crop, position=crop.position, box=crop.box)
     if isinstance(crop, CenterCrop):
         return DecodeCenterCrop(decode=decode, crop=crop)
     if isinstance(crop, RandomCrop):

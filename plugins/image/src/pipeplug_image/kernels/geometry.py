@@ -32,13 +32,19 @@ def crop(image: Array, box: Box, *, out: Array | None = None) -> Array:
 
     Raises ArgumentError when the box is empty or leaves the image.
     """
-    y, x, height, width = (int(n) for n in box)
-    if min(y, x) < 0 or min(height, width) < 1 or y + height > image.shape[0] or x + width > image.shape[1]:
+    y, x, height, width = inside(image.shape, box)
+    return copied(image[y : y + height, x : x + width], out)
+
+
+def inside(shape: tuple[int, ...], box: Box) -> Box:
+    """The box. Raises ArgumentError when it is empty or leaves an image of `shape`."""
+    y, x, height, width = box
+    if min(y, x) < 0 or min(height, width) < 1 or y + height > shape[0] or x + width > shape[1]:
         raise ArgumentError(
             f"the box y={y}, x={x}, height={height}, width={width} is not inside the image "
-            f"of height {image.shape[0]} and width {image.shape[1]}"
+            f"of height {shape[0]} and width {shape[1]}"
         )
-    return copied(image[y : y + height, x : x + width], out)
+    return box
 
 
 def crop_anchor(size: Array | int, crop: Array | int, position: Array | float) -> Array:
