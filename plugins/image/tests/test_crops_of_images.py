@@ -105,7 +105,7 @@ def test_every_sample_may_have_a_box_of_its_own(noise, run):
     images = [noise((9, 12, 3))] * 3
     boxes = [np.array(box) for box in ((0, 0, 9, 12), (2, 3, 1, 5), (8, 11, 1, 1))]
     outputs = run(lambda image, box: ops.image.crop(image, box=box), images, boxes)
-    for part, (y, x, height, width) in zip(outputs["0"].list(), boxes, strict=True):
+    for part, (y, x, height, width) in zip(outputs["out"].list(), boxes, strict=True):
         assert np.array_equal(part, images[0][y : y + height, x : x + width])
     eagerly = ops.image.crop(Batch.equal(np.stack(images)), box=Batch.equal(np.stack(boxes)))
     assert [part.shape for part in eagerly] == [(9, 12, 3), (1, 5, 3), (1, 1, 3)]
