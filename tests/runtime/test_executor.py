@@ -34,8 +34,8 @@ class Idle:
     def _do(self, name, *args):
         return self.ways[name](*args) if name in self.ways else None
 
-    def fits(self, in_flight):
-        return self._do("fits", in_flight) is not False
+    def fits(self):
+        return self._do("fits") is not False
 
     def begin(self, iteration):
         self._do("begin", iteration)
@@ -99,7 +99,7 @@ class Computing:
         self.restarts = 0
         self.most = 0
 
-    def fits(self, in_flight):
+    def fits(self):
         return True
 
     def begin(self, iteration):
@@ -283,15 +283,15 @@ def test_threads_are_woken_for_an_iteration_that_is_admitted_late():
 
 
 def test_iterations_wait_until_they_fit():
-    in_flight = []
+    schedule, in_flight = chain(prefetch=4), []
 
-    def fits(count):
-        in_flight.append(count)
-        return count == 0
+    def fits():
+        return schedule.in_flight == 0
 
-    with Executor(chain(prefetch=4), Idle(fits=fits), 2) as executor:
+    work = Idle(fits=fits, begin=lambda iteration: in_flight.append(schedule.in_flight))
+    with Executor(schedule, work, 2) as executor:
         assert take_all(executor) == [0, 1, 2, 3]
-    assert set(in_flight) <= {0, 1}
+    assert in_flight == [1, 1, 1, 1]
 
 
 def test_taking_without_resuming_goes_on():

@@ -179,6 +179,10 @@ class TestReading:
         monkeypatch.setattr(os, "read", lambda descriptor, size: read(descriptor, min(size, 3)))
         assert read_file(str(tmp_path / "file")) == b"0123456789"
 
+    @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="only Linux has such files")
+    def test_a_file_that_says_it_is_empty_is_read_all_the_same(self):
+        assert read_file("/proc/self/status").startswith(b"Name:")
+
     def test_a_pipe_that_nobody_writes_to_does_not_block(self, tmp_path: Path):
         os.mkfifo(tmp_path / "pipe")
         assert read_file(str(tmp_path / "pipe")) == b""

@@ -164,7 +164,7 @@ class Epoch:
 
     # What the executor calls.
 
-    def fits(self, in_flight: int) -> bool:
+    def fits(self) -> bool:
         return self._admission.allows(list(self._iterations.values()))
 
     def begin(self, iteration: int) -> None:

@@ -20,8 +20,8 @@ from pipeplug.runtime.schedule import Schedule, Task
 class Work(Protocol):
     """What the tasks of an epoch do. All but `run` are called under the executor's lock, and return at once."""
 
-    def fits(self, in_flight: int) -> bool:
-        """Whether the memory limit has room for one more iteration; True when none is in flight."""
+    def fits(self) -> bool:
+        """Whether the memory limit has room for one more iteration; True when none is under way."""
 
     def begin(self, iteration: int) -> None:
         """An iteration is admitted."""
@@ -124,7 +124,7 @@ class Executor:
                 self._consumer.notify()
 
     def _next_task(self) -> Task | None:
-        while self._schedule.may_admit() and self._work.fits(self._schedule.in_flight):
+        while self._schedule.may_admit() and self._work.fits():
             iteration = self._schedule.admit()
             if iteration is None:
                 self._wake_consumer()

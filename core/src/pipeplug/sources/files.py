@@ -153,7 +153,7 @@ def read_file(path: str) -> bytes:
     try:
         size = os.fstat(descriptor).st_size
         content = os.read(descriptor, size)
-        if len(content) == size:
+        if len(content) == size > 0:  # what says 0 may yet have content, such as a file of /proc
             return content
         parts = [content]
         while part := os.read(descriptor, 1 << 20):
