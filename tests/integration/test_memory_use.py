@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
-from typing import Any, Literal
+from contextlib import suppress
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pytest
@@ -272,3 +273,37 @@ def test_a_kernel_without_memory_is_a_sample_that_fails():
     with pipeline(batch_size=2)(lambda: ops.map(greedy, ops.read.arrays(np.arange(4))))() as batches:
         with pytest.raises(SampleFailed, match=r"map.greedy failed on row 0 .*MemoryError: no room"):
             list(batches)
+
+
+class InTurn(Operator):
+    """Notes each sample and asks for memory, one after the other and in order."""
+
+    parallel: ClassVar[bool] = False
+
+    def infer(self, number: TensorSpec) -> TensorSpec:
+        return TensorSpec((1000,), "uint8")
+
+    def cpu(self, number: Tensor, context: Context) -> Tensor:
+        scratch = context.empty(TensorSpec((3000,), "uint8"))
+        out = context.empty(TensorSpec((1000,), "uint8"))
+        np.copyto(out.numpy(), scratch.numpy()[:1000])
+        IN_TURN.append(int(number.numpy()))
+        return out
+
+
+IN_TURN: list[int] = []
+
+
+@pytest.mark.parametrize("limit", range(24_000, 60_000, 2_000))
+def test_an_operator_in_turn_sees_no_sample_twice_whatever_the_limit(limit: int):
+    IN_TURN.clear()
+
+    @pipeline(batch_size=12, threads=4, prefetch=4, memory_limit=limit)
+    def numbers():
+        number = ops.read.arrays(np.arange(120))
+        return ops.map(lambda big: np.repeat(big, 2), InTurn()(number), spec=TensorSpec((2000,), "uint8"))
+
+    with suppress(MemoryLimitError):
+        with numbers() as batches:
+            list(batches)
+    assert list(range(len(IN_TURN))) == IN_TURN

@@ -37,6 +37,9 @@ class Idle:
     def fits(self):
         return self._do("fits") is not False
 
+    def is_partly_done(self, task):
+        return self._do("is_partly_done", task) is True
+
     def begin(self, iteration):
         self._do("begin", iteration)
 
@@ -101,6 +104,9 @@ class Computing:
 
     def fits(self):
         return True
+
+    def is_partly_done(self, task):
+        return False
 
     def begin(self, iteration):
         assert iteration not in self.active

@@ -28,6 +28,7 @@ class Model:
         self.held_back = set()
         self.evicted = set()
         self.ever_evicted = set()
+        self.begun = set()  # iterations in which part of a serial task is done
         self.turns = {number: (0, 0) for number, stage in enumerate(epoch.stages) if stage.serial}
 
     def stages(self):
@@ -123,8 +124,10 @@ class Model:
             self.held_back = {task for task in self.held_back if task.iteration != each}
         assert not any(task.iteration >= iteration for task in self.running)
 
-    def hold_back(self, task):
-        failed_alone = self.schedule.hold_back(task)
+    def hold_back(self, task, partly_done=False):
+        failed_alone = self.schedule.hold_back(task, partly_done=partly_done)
+        if partly_done and task.stage in self.turns:
+            self.begun.add(task.iteration)
         self.running.remove(task)
         self.held_back.add(task)
         return failed_alone
@@ -162,7 +165,7 @@ class Model:
         ]
 
     def serial_done(self, iteration):
-        return any(self.done[iteration][stage] for stage in self.turns)
+        return iteration in self.begun or any(self.done[iteration][stage] for stage in self.turns)
 
     def deliverable(self):
         oldest = self.delivered
@@ -291,7 +294,7 @@ class Play:
 
     def hold_back(self, task):
         model = self.model
-        failed_alone = model.hold_back(task)
+        failed_alone = model.hold_back(task, partly_done=self.random.random() < 0.2)
         if not model.stuck():
             assert not failed_alone
             return
@@ -443,6 +446,24 @@ def test_a_serial_task_behind_it_keeps_an_iteration_from_being_evicted(serial):
     while not schedule.stuck:
         schedule.hold_back(schedule.start())
     assert schedule.evict() == (None if serial else 1)
+
+
+@pytest.mark.parametrize("partly_done", [False, True])
+def test_so_does_a_part_of_a_serial_task(partly_done):
+    stages = [StageShape((), (0,)), StageShape((0,), (1,), serial=True), StageShape((1,), (2,))]
+    schedule = make(stages, [4, 4], delivered=[2])
+    schedule.admit(), schedule.admit()
+    for _ in range(2):
+        schedule.finish(schedule.start())
+    last, read = schedule.start(), schedule.start()
+    schedule.finish(read)
+    serial = schedule.start()
+    assert (last, serial) == (Task(0, 2, 0), Task(1, 1, 0))
+    schedule.hold_back(serial, partly_done=partly_done)
+    assert schedule.hold_back(last) is False
+    schedule.retry_oldest()
+    assert schedule.hold_back(schedule.start())
+    assert schedule.evict() == (None if partly_done else 1)
 
 
 def test_a_task_did_not_fail_alone_when_memory_was_let_go_since_it_started():

@@ -194,6 +194,10 @@ class Epoch:
             self._session.counters.merge(timings)
         return None
 
+    def is_partly_done(self, task: Task) -> bool:
+        first = task.chunk * self._chunk()
+        return self._iterations[task.iteration].reached.get((task.stage, first), first) > first
+
     def release(self, iteration: int, values: list[int]) -> None:
         if values:
             self._admission.before_release(self._iterations[iteration])

@@ -32,6 +32,9 @@ class Work(Protocol):
         MemoryLimitError says that the task is to be run again when memory may have become free.
         """
 
+    def is_partly_done(self, task: Task) -> bool:
+        """Whether a task that met the memory limit goes on where it stopped when it is run again."""
+
     def release(self, iteration: int, values: list[int]) -> None:
         """Nobody needs these values any more."""
 
@@ -164,7 +167,7 @@ class Executor:
 
     def _hold_back(self, task: Task, error: MemoryLimitError) -> None:
         """Puts a task back that met the limit, and makes room when nothing else will."""
-        failed_alone = self._schedule.hold_back(task)
+        failed_alone = self._schedule.hold_back(task, partly_done=self._work.is_partly_done(task))
         if not self._schedule.stuck:
             return
         if failed_alone:

@@ -62,7 +62,7 @@ class _Iteration:
         missing: how many inputs of each stage are not complete.
         left: how many tasks of each stage are not done, once it is launched.
         uses: how many stages still use each value.
-        serial_done: whether a task of a serial stage is done, which must not run twice.
+        serial_done: whether a task of a serial stage is done, or part of one, which must not run twice.
     """
 
     number: int
@@ -194,13 +194,16 @@ class Schedule:
         iteration.left[stage] -= 1
         return [] if iteration.left[stage] else self._complete(iteration, stage)
 
-    def hold_back(self, task: Task) -> bool:
+    def hold_back(self, task: Task, *, partly_done: bool = False) -> bool:
         """Puts a running task back that met the memory limit.
 
-        Returns whether only `evict` makes more room: it is the oldest iteration's, it ran alone, and all is `stuck`.
+        `partly_done` says that it will go on where it stopped: one of a serial stage must not begin again. Returns
+        whether only `evict` makes more room: it is the oldest iteration's, it ran alone, and all is `stuck`.
         """
         self._running -= 1
         heappush(self._held_back, task)
+        if partly_done and task.stage in self._turns:
+            self._iterations[task.iteration].serial_done = True
         # Nothing ran when the last task started, and nothing runs now: so it was this one, alone throughout.
         return self._alone and task.iteration == self._next_delivered and self.stuck
 
