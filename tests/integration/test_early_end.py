@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -228,3 +230,43 @@ def test_batches_are_prepared_while_the_loop_works():
         for batch in batches:
             for ahead in made[: batch["0"].numpy()[0] + 3]:
                 assert ahead.wait(60)
+
+
+GIVEN_UP = """
+import signal, sys
+import numpy as np
+from pipeplug import ops, pipeline
+
+@pipeline(batch_size=4, threads=2)
+def numbers():
+    return ops.read.arrays(np.arange(1000))
+
+def for_ever():
+    with numbers() as batches:
+        while True:
+            yield from batches
+
+if sys.argv[1] == "generator":
+    loop = for_ever()
+else:
+    opened = numbers()
+    loop = iter(opened.__enter__())
+next(loop)
+if sys.argv[2] == "error":
+    raise ValueError("the training step broke")
+if sys.argv[2] == "exit":
+    sys.exit(3)
+if sys.argv[2] == "interrupt":
+    signal.raise_signal(signal.SIGINT)
+print("end")
+"""
+
+
+@pytest.mark.parametrize("loop", ["generator", "iterator"])
+@pytest.mark.parametrize("how", ["end", "error", "exit", "interrupt"])
+def test_a_program_ends_whose_loop_was_given_up(loop: str, how: str):
+    done = subprocess.run([sys.executable, "-c", GIVEN_UP, loop, how], capture_output=True, text=True, timeout=60)
+    codes = {"end": 0, "error": 1, "exit": 3, "interrupt": -signal.SIGINT}
+    assert done.returncode == codes[how]
+    assert "Exception ignored" not in done.stderr
+    assert ("the training step broke" in done.stderr) == (how == "error")

@@ -11,6 +11,7 @@ import threading
 from contextlib import suppress
 from types import TracebackType
 from typing import Protocol, Self
+from weakref import WeakSet
 
 from pipeplug.errors import MemoryLimitError
 from pipeplug.runtime.frames import forget_frames
@@ -45,6 +46,24 @@ class Work(Protocol):
         """The epoch ends early: running tasks should return soon."""
 
 
+_ENTERED: WeakSet[Executor] = WeakSet()
+"""The executors whose block was entered and not left: what `_stop_all` stops, so it cannot be anyone's own."""
+
+
+def _stop_all() -> None:
+    """Stops what still runs when the program ends: a loop that was given up holds its block open, in a generator.
+
+    Python waits for threads before it lets go of anything, so nobody else would tell them.
+    """
+    for executor in list(_ENTERED):
+        executor.stop()
+
+
+# It has to come before Python waits for threads; `atexit` comes after. `concurrent.futures` uses the same.
+if register := getattr(threading, "_register_atexit", None):
+    register(_stop_all)
+
+
 class Executor:
     """Runs the tasks of a schedule in threads, from entering the block to leaving it.
 
@@ -66,6 +85,7 @@ class Executor:
         ]
 
     def __enter__(self) -> Self:
+        _ENTERED.add(self)
         try:
             for thread in self._threads:
                 thread.start()
@@ -191,16 +211,21 @@ class Executor:
         self._idle.notify_all()
         self._work.cancel()
 
+    def stop(self) -> None:
+        """Tells all threads to end, and waits for none."""
+        with self._lock:
+            self._stop()
+
     def leave(self) -> None:
         """Ends all threads; once more does nothing, but for an interrupt that met the first time as it began."""
         if threading.current_thread() in self._threads:  # the garbage collector closes an epoch wherever it runs
-            with self._lock:
-                self._stop()
+            self.stop()
             return
         interrupt = self._wait_for_threads()
         for thread in self._threads:
             with suppress(RuntimeError):  # its start was interrupted
                 thread.join()
+        _ENTERED.discard(self)
         self._error = None
         if interrupt is not None:
             raise interrupt
