@@ -40,11 +40,12 @@ _MAX_SCANS = 500
 _MARGIN = 1
 """Pixels around a part that must be decoded so that smooth upsampling of its colours sees its neighbours."""
 
-# Bytes between the last pixel and the next marker do not touch the picture, nor does what only a note got wrong.
-# Before a restart marker they mean that pixels were lost.
+# What only a note got wrong does not touch the picture, nor do bytes between two segments of the header. Bytes before a
+# restart marker, or before the end unless they are padding, are left of pixels that were lost.
 _HARMLESS = re.compile(
-    r"extraneous bytes before marker 0x(?!d[0-7])|unknown JFIF revision|Unknown Adobe color transform"
+    r"extraneous bytes before marker 0x(?!d[0-79])|unknown JFIF revision|Unknown Adobe color transform"
 )
+_BEFORE_END = re.compile(r"(\d+) extraneous bytes before marker 0xd9")
 
 
 class _Region(ctypes.Structure):
@@ -230,6 +231,16 @@ class TurboJpeg:
             return own
 
 
+def _is_harmless(complaint: str, data: bytes) -> bool:
+    """Whether a complaint of the library does not concern pixels."""
+    before_end = _BEFORE_END.search(complaint)
+    if before_end is None:
+        return _HARMLESS.search(complaint) is not None
+    end = data.rfind(b"\xff\xd9")
+    left = data[max(0, end - int(before_end[1])) : end]
+    return not left.strip(b"\0") or not left.strip(b"\xff")
+
+
 def _job_of(part: JpegPart) -> PartJob:
     header, box = part.header, part.box
     size = header.height, header.width
@@ -361,7 +372,7 @@ class _Decompressor:
         self._refuse_fatal()
         text = self._text()
         self._give_up()
-        return None if _HARMLESS.search(text) else text
+        return None if _is_harmless(text, data) else text
 
     def _opened(self) -> int:
         if self._handle is None:
