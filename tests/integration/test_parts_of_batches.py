@@ -8,7 +8,20 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from pipeplug import Array, Batch, Context, Draws, Operator, PerSample, Pipeline, TensorSpec, ops, pipeline
+from pipeplug import (
+    Array,
+    Batch,
+    Context,
+    Draws,
+    MemoryLimitError,
+    Operator,
+    PerSample,
+    Pipeline,
+    SampleFailed,
+    TensorSpec,
+    ops,
+    pipeline,
+)
 from pipeplug.graph.render import stage_manner
 
 LENGTH, BATCH_SIZE = 100, 40
@@ -260,3 +273,81 @@ def test_in_order_when_it_is_not_parallel():
 
     run(InOrder(), threads=4)
     assert [number for call in seen for number in call] == DATA[:, 0].tolist()
+
+
+class Both(Operator):
+    """Gives two outputs in memory of the batch, in the order asked for or the other way round."""
+
+    splittable: ClassVar[bool] = True
+
+    swapped: bool = False
+
+    def infer(self, rows: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
+        return rows, rows
+
+    def cpu(self, rows: Batch, context: Context) -> tuple[Batch, Batch]:
+        one, two = (context.empty_batch([rows[0].spec] * len(rows)) for _ in range(2))
+        np.multiply(rows.numpy(), 2, out=one.numpy())
+        np.multiply(rows.numpy(), 3, out=two.numpy())
+        return (two, one) if self.swapped else (one, two)
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_outputs_in_one_another_s_places_are_put_right(swapped: bool):
+    @pipeline(batch_size=BATCH_SIZE, threads=2)
+    def both() -> dict[str, object]:
+        one, two = Both(swapped=swapped)(ops.read.arrays(DATA))
+        return {"one": one, "two": two}
+
+    with both() as batches:
+        results = list(batches)
+    one, two = (np.concatenate([batch[name].numpy() for batch in results]) for name in ("one", "two"))
+    assert np.array_equal(one, DATA * (3 if swapped else 2))
+    assert np.array_equal(two, DATA * (2 if swapped else 3))
+
+
+def test_columns_of_arguments_cannot_be_written_to():
+    class Write(Shift):
+        def cpu(self, rows: Batch, context: Context, *, by: Array, offset: Array) -> tuple[Batch, Batch]:
+            offset[...] = 0
+            return super().cpu(rows, context, by=by, offset=offset)
+
+    with pytest.raises(SampleFailed, match="read-only"):
+        run(lambda rows: Write()(rows)[0])
+
+
+def test_a_kernel_that_takes_long_can_tell_that_the_loop_was_left():
+    told = threading.Event()
+
+    class Wait(Operator):
+        splittable: ClassVar[bool] = True
+
+        def infer(self, rows: TensorSpec) -> TensorSpec:
+            return rows
+
+        def cpu(self, rows: Batch, context: Context) -> Batch:
+            while rows.numpy()[0, 0] >= BATCH_SIZE * 3 and not context.cancelled():
+                told.wait(0.001)
+            return rows
+
+    with pipe(Wait()) as batches:
+        for _ in batches:
+            break
+
+
+def test_the_memory_limit_is_no_fault_of_a_sample():
+    class Full(Operator):
+        splittable: ClassVar[bool] = True
+
+        def infer(self, rows: TensorSpec) -> TensorSpec:
+            return rows
+
+        def cpu(self, rows: Batch, context: Context) -> Batch:
+            try:
+                context.empty(TensorSpec((1 << 20,), "uint8"))
+            except MemoryLimitError as error:
+                context.fail(0, error)
+            return rows
+
+    with pytest.raises(MemoryLimitError, match="Full"):
+        run(Full(), memory_limit="100KiB", on_error="skip")

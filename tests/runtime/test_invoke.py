@@ -265,6 +265,9 @@ class SpareContext:
     def fail(self, row: int, cause: Exception) -> None:
         raise cause
 
+    def cancelled(self) -> bool:
+        return False
+
     def random(self, key: str) -> None:
         """No numbers are drawn here."""
 

@@ -230,6 +230,9 @@ class Context(Protocol):
     def fail(self, row: int, cause: Exception) -> None:
         """Takes one sample of a batch kernel's input out of the iteration."""
 
+    def cancelled(self) -> bool:
+        """Whether nobody wants the results any more, as the loop was left: what a kernel then gives does not matter."""
+
     def random(self, key: str) -> Any:
         """The random numbers of the samples at hand for `key`."""
 

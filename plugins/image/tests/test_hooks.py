@@ -19,7 +19,7 @@ def test_the_doctor_says_what_is_missing_and_how_to_get_it(monkeypatch):
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr(plugin, "version", missing)
-    monkeypatch.setattr("pipeplug_image.codecs.turbojpeg.find_library", lambda: None)
+    monkeypatch.setattr("pipeplug_image.codecs.tj3.find_library", lambda: None)
     monkeypatch.setattr("pipeplug_image.native.find_library", lambda: None)
     opencv, pillow, turbo, kernels = plugin.pipeplug_doctor()
     assert (opencv.ok, opencv.advice) == (False, "pip install opencv-python-headless")

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipeplug import ArgumentError, DecodeError, SampleFailed, TensorSpec, ops, pipeline
+from pipeplug import ArgumentError, Context, DecodeError, SampleFailed, Tensor, TensorSpec, ops, pipeline
 from pipeplug_image.codecs.encode import Subsampling, encode_jpeg
+from pipeplug_image.codecs.turbojpeg import _Memory
 from pipeplug_image.fused import resizing
+from pipeplug_image.normalize import Normalize
 
 MEAN, STD = (123.7, 116.3, 103.5), (58.4, 57.1, 57.4)
 ONE_LEVEL = 1.001 / min(STD)  # half for not rounding what was resized, half for OpenCV's arithmetic
@@ -244,6 +246,54 @@ def test_mirroring_while_normalising_changes_no_number(probability, layout, dtyp
     assert_same_as_written(decoded(flipped), folder)
 
 
+@pytest.mark.parametrize("first", ["horizontal", "vertical"])
+@pytest.mark.parametrize("second", ["horizontal", "vertical"])
+def test_two_mirrorings_are_two(first, second, folder):
+    def mirrored(image):
+        image = ops.image.flip(ops.image.resize(image, size=(20, 31)), direction=first)
+        return ops.image.normalize(ops.image.flip(image, direction=second), mean=MEAN, std=STD)
+
+    assert kernels(decoded(mirrored), folder) == [
+        "image.decode",
+        "image.resize",
+        "image.flip",
+        "image.flip_2+normalize",
+    ]
+    for seed in range(3):
+        assert_same_as_written(decoded(mirrored), folder, seed=seed)
+
+
+def test_the_work_of_a_subclass_is_its_own(folder):
+    class Negative(Normalize):
+        def cpu(self, image: Tensor, context: Context) -> Tensor:
+            return Tensor(-super().cpu(image, context).numpy())
+
+    def negated(image):
+        return Negative(mean=MEAN, std=STD)(ops.image.flip(ops.image.resize(image, size=(9, 9))))
+
+    def normal(image):
+        return ops.image.normalize(ops.image.flip(ops.image.resize(image, size=(9, 9))), mean=MEAN, std=STD)
+
+    with pipeline_of(decoded(negated), folder) as ours, pipeline_of(decoded(normal), folder) as other:
+        for one, two in zip(ours, other, strict=True):
+            assert np.abs(one["out"].numpy() + two["out"].numpy()).max() <= ONE_LEVEL
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, lambda data: np.frombuffer(data, np.uint8)])
+def test_every_form_of_encoded_data_goes_through_the_whole_recipe(kind):
+    files = [kind(encode_jpeg(picture(61 + number, 83), 90)) for number in range(5)]
+
+    @pipeline(batch_size=5, threads=2)
+    def whole():
+        return {"out": train(ops.image.decode(ops.read.items(files)))}
+
+    assert any("decode+" in node.name for node in whole().plan.graph.nodes)
+    with whole() as batches:
+        (batch,) = batches
+    written = np.stack(list(whole().samples(range(5))["out"]))
+    assert np.abs(batch["out"].numpy() - written).max() <= ONE_LEVEL
+
+
 def twice(image):
     return {"a": ops.image.center_crop(image, size=(9, 9)), "b": ops.image.random_crop(image, size=(9, 9))}
 
@@ -378,6 +428,26 @@ def test_files_that_fail_among_others_of_one_call(threads, tmp_path):
                     raise failure.cause
             written = np.stack(list(made.samples([0, 2, 5, 7], epoch=epoch)["out"]))
             assert np.abs(batch["out"].numpy() - written).max() <= ONE_LEVEL
+
+
+def test_a_picture_too_large_for_memory_fails_alone(tmp_path, monkeypatch):
+    for number in range(6):
+        (tmp_path / f"{number}.jpg").write_bytes(encode_jpeg(picture(160 if number == 3 else 60, 120), 90))
+    take = _Memory.take
+
+    def little(memory, shape):
+        if shape[0] * shape[1] > 100 * 120:
+            raise MemoryError("no room")
+        return take(memory, shape)
+
+    def recipe(image):
+        image = ops.image.random_resized_crop(image, size=(32, 24), scale=(0.99, 1), ratio=(0.5, 2))
+        return ops.image.normalize(image, mean=MEAN, std=STD)
+
+    monkeypatch.setattr(_Memory, "take", little)
+    with pipeline_of(decoded(recipe), tmp_path, batch_size=6, threads=1, on_error="skip") as batches:
+        (batch,) = batches
+    assert batch.positions.tolist() == [0, 1, 2, 4, 5]
 
 
 def test_damage_within_a_part_fails_that_file_alone(tmp_path):

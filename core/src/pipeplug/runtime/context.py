@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from pipeplug.errors import MemoryLimitError
 from pipeplug.runtime.iteration import Column, Empty, Iteration
 from pipeplug.runtime.randomness import Draws, key_hash
 from pipeplug.spec import TensorSpec
-from pipeplug.tensor import Batch, Tensor
+from pipeplug.tensor import Array, Batch, Tensor
+
+
+def never() -> bool:
+    return False
 
 
 class SampleContext:
@@ -18,10 +23,11 @@ class SampleContext:
         handed: the places in batches that the kernel asked for, by output.
     """
 
-    __slots__ = ("_columns", "_empty", "_row", "device", "handed", "index")
+    __slots__ = ("_columns", "_empty", "_row", "cancelled", "device", "handed", "index")
 
-    def __init__(self, device: str, empty: Empty) -> None:
+    def __init__(self, device: str, empty: Empty, cancelled: Callable[[], bool] = never) -> None:
         self.device = device
+        self.cancelled = cancelled
         self.index = 0
         self.handed: list[Tensor | None] = []
         self._empty = empty
@@ -60,6 +66,7 @@ class BatchContext:
 
     Attributes:
         failed: causes of failure by place in the kernel's input.
+        handed: the places in whole batches that the kernel asked for.
     """
 
     def __init__(
@@ -70,13 +77,16 @@ class BatchContext:
         rows: Sequence[int],
         seed: int,
         columns: Sequence[Column | None] = (),
+        cancelled: Callable[[], bool] = never,
     ) -> None:
+        self.cancelled = cancelled
         self.device = device
         self.failed: dict[int, BaseException] = {}
         self._empty = empty
         self._iteration = iteration
         self._rows = rows
         self._seed = seed
+        self.handed: list[Array] = []
         self._places = [column for column in columns if column is not None]
 
     def empty(self, spec: TensorSpec) -> Tensor:
@@ -89,11 +99,14 @@ class BatchContext:
                 array = column.part(self._rows, specs[0])
                 if array is not None:
                     del self._places[place]
+                    self.handed.append(array)
                     return Batch.equal(array, specs[0].layout)
         return empty_batch(specs, self._empty)
 
     def fail(self, row: int, cause: Exception) -> None:
         """Takes the sample at `row` of the input out; the kernel returns the others."""
+        if isinstance(cause, MemoryLimitError):  # which is no fault of the sample: the call is made again
+            raise cause
         self.failed[row] = cause
 
     def random(self, key: str) -> Draws:

@@ -8,6 +8,7 @@ import numpy as np
 
 from pipeplug.errors import ArgumentError
 from pipeplug.graph.plan import Plan
+from pipeplug.runtime.context import never
 from pipeplug.runtime.invoke import run_batch, run_samples
 from pipeplug.runtime.iteration import Iteration, Rows
 from pipeplug.runtime.order import Order
@@ -33,9 +34,9 @@ def run_positions(
         for stage, program in zip(plan.stages, session.programs, strict=True):
             rows = range(len(where))
             if stage.batched:
-                run_batch(program, iteration, rows, session.memory.empty, Timings(), seed, stage.device)
+                run_batch(program, iteration, rows, session.memory.empty, Timings(), never, seed, stage.device)
             else:
-                run_samples(program, iteration, rows, session.memory.empty, Timings(), lambda: False, stage.device)
+                run_samples(program, iteration, rows, session.memory.empty, Timings(), never, stage.device)
             if iteration.failures:
                 failure = iteration.failures[min(iteration.failures)]
                 raise failure from failure.cause

@@ -187,7 +187,9 @@ class Epoch:
                 chunk = self._chunk()
                 rows = rows[task.chunk * chunk : (task.chunk + 1) * chunk]
             if stage.batched:
-                run_batch(program, iteration, rows, empty, timings, self._session.seed, stage.device)
+                run_batch(
+                    program, iteration, rows, empty, timings, self._is_cancelled, self._session.seed, stage.device
+                )
             else:
                 run_samples(program, iteration, rows, empty, timings, self._is_cancelled, stage.device)
         finally:

@@ -16,7 +16,7 @@ from pipeplug.runtime.program import Program, Step
 from pipeplug.runtime.statistics import Timings
 from pipeplug.signature import STATE
 from pipeplug.spec import TensorSpec
-from pipeplug.tensor import Array, Batch, Tensor, read_only
+from pipeplug.tensor import Array, Batch, Tensor, locked, read_only
 
 
 def run_samples(
@@ -34,7 +34,7 @@ def run_samples(
     """
     task = program.number, rows.start
     rows = range(iteration.reached.get(task, rows.start), rows.stop)
-    context = SampleContext(device, empty)
+    context = SampleContext(device, empty, cancelled)
     # A column is missing when no row of its stage succeeded; then no row is left here either.
     columns = iteration.columns
     samples = [(slot, columns[ref]) for slot, ref in program.samples if ref in columns]
@@ -216,6 +216,7 @@ def run_batch(
     rows: range,
     empty: Empty,
     timings: Timings,
+    cancelled: Callable[[], bool],
     seed: int,
     device: str,
 ) -> None:
@@ -228,7 +229,7 @@ def run_batch(
         return
     # Parts of a batch are put together; of a whole one the kernel's own batch is taken.
     columns = _targets(step, iteration, empty) if step.node.operator.splittable else []
-    context = BatchContext(device, empty, iteration, good, seed, columns)
+    context = BatchContext(device, empty, iteration, good, seed, columns, cancelled)
     started = perf_counter_ns()
     try:
         _call_batch_kernel(step, iteration, good, context, columns, empty)
@@ -258,6 +259,8 @@ def _call_batch_kernel(
     constants = whole_constants(step.constants, len(rows)) if step.constants else {}
     results = outputs_of(node, step.function(*inputs, context=context, **constants, **keywords))
     left = rows if not context.failed else [row for place, row in enumerate(rows) if place not in context.failed]
+    if columns:
+        results = _without_swapped_parts(results, context.handed)
     for output, values in enumerate(results):
         spec = node.specs[output]
         part = Column.filled(values, spec.layout, left, len(iteration.rows))
@@ -266,6 +269,18 @@ def _call_batch_kernel(
             iteration.columns[step.refs[output]] = part
         elif (column := columns[output]) is not None:
             column.put_part(left, part)
+
+
+def _without_swapped_parts(results: Sequence[Any], handed: Sequence[Array]) -> Sequence[Any]:
+    """The results, with copies of those that lie in places of the batch: perhaps of another output's."""
+    if len(results) == 1:
+        return results
+    copied = []
+    for values in results:
+        array = values.numpy() if isinstance(values, Batch) and values.is_equal else values
+        in_place = isinstance(array, np.ndarray) and any(np.may_share_memory(array, place) for place in handed)
+        copied.append(Batch.equal(array.copy(), getattr(values, "layout", None)) if in_place else values)
+    return copied
 
 
 def whole_constants(constants: Mapping[str, Any], rows: int) -> dict[str, Any]:
@@ -278,4 +293,4 @@ def whole_constants(constants: Mapping[str, Any], rows: int) -> dict[str, Any]:
 
 def _whole_column(column: Column, rows: Sequence[int], empty: Empty) -> Array | list[Any]:
     batch: Batch = column.batch(rows, empty)
-    return batch.numpy() if batch.is_equal else batch.list()
+    return locked(batch.numpy()) if batch.is_equal else batch.list()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
@@ -227,22 +227,26 @@ class DecodeResizedCropNormalize(_ResizeNormalize):
         spec, crop = self.infer(encoded.spec), self.decode.crop
         kernel = resizing(self.normalize, crop.interpolation, crop.antialias, self.decode.channels)
         out: Batch = context.empty_batch([spec] * len(encoded))
-        files, results = encoded.list(), out.numpy()
+        files = [each.numpy().tobytes() if isinstance(each, Tensor) else each for each in encoded]
+        results, areas, places = out.numpy(), tries.tolist(), place.tolist()
         mirrors = [(False, each) if self.direction == "horizontal" else (each, False) for each in flipped.tolist()]
         left: Sequence[int] = range(len(files))
         if kernel.compiled is not None:
-            areas, places = tries.tolist(), place.tolist()
-            left = state.resample_parts(
-                files,
-                lambda row, shape: crop.box(shape, areas[row], places[row]),
-                self.decode.decode.options,
-                kernel.compiled,
-                results,
-                crop.size,
-                mirrors,
-            )
+            with suppress(MemoryError):  # a picture too large must not take the others along
+                left = state.resample_parts(
+                    files,
+                    lambda row, shape: crop.box(shape, areas[row], places[row]),
+                    self.decode.decode.options,
+                    kernel.compiled,
+                    results,
+                    crop.size,
+                    mirrors,
+                    context.cancelled,
+                )
         failed = set()
         for row in left:
+            if context.cancelled():
+                break
             try:
                 part = self.decode.part(files[row], tries[row], place[row], state)
                 kernel(part, crop.size, results[row], *mirrors[row])

@@ -29,7 +29,7 @@ def _installed(distribution: str) -> Check:
 
 
 def _turbojpeg() -> Check:
-    from pipeplug_image.codecs.turbojpeg import find_library
+    from pipeplug_image.codecs.tj3 import find_library
 
     library = find_library()
     if library is None:

@@ -40,36 +40,36 @@ def rewrite(graph: Graph) -> Graph:
 
 
 def fused(first: Operator, second: Operator) -> Fused | None:
-    """The operator that does the work of both; None where there is none."""
-    if isinstance(first, Decode):
+    """The operator that does the work of both; None where there is none, as for a subclass, whose work is its own."""
+    if type(first) is Decode:
         return _decoding_part(first, second) if first.reduce == 1 else None
-    if isinstance(second, Normalize):
+    if type(second) is Normalize:
         return _normalizing(first, second, "horizontal")
-    if isinstance(second, FlipNormalize):
+    if type(second) is FlipNormalize and type(first) is not Flip:  # two flips are not one
         return _normalizing(first, second.normalize, second.flip.direction)
     return None
 
 
 def _decoding_part(decode: Decode, crop: Operator) -> Fused | None:
-    if isinstance(crop, RandomResizedCrop):
+    if type(crop) is RandomResizedCrop:
         return DecodeResizedCrop(decode=decode, crop=crop)
-    if isinstance(crop, Crop):
+    if type(crop) is Crop:
         return DecodeCrop(decode=decode, crop=crop, position=crop.position, box=crop.box)
-    if isinstance(crop, CenterCrop):
+    if type(crop) is CenterCrop:
         return DecodeCenterCrop(decode=decode, crop=crop)
-    if isinstance(crop, RandomCrop):
+    if type(crop) is RandomCrop:
         return DecodeRandomCrop(decode=decode, crop=crop)
     return None
 
 
 def _normalizing(first: Operator, normalize: Normalize, direction: Direction) -> Fused | None:
-    if isinstance(first, Flip):
+    if type(first) is Flip:
         return FlipNormalize(flip=first, normalize=normalize)
-    if isinstance(first, Resize):
+    if type(first) is Resize:
         return ResizeNormalize(resize=first, normalize=normalize, direction=direction)
-    if isinstance(first, RandomResizedCrop):
+    if type(first) is RandomResizedCrop:
         return ResizedCropNormalize(crop=first, normalize=normalize, direction=direction)
-    if isinstance(first, DecodeResizedCrop) and first.channels:
+    if type(first) is DecodeResizedCrop and first.channels:
         return DecodeResizedCropNormalize(decode=first, normalize=normalize, direction=direction)
     return None
 

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from pipeplug import DecodeError, StateError
-from pipeplug_image.codecs import turbojpeg
+from pipeplug_image.codecs import tj3
 from pipeplug_image.codecs.probe import probe
-from pipeplug_image.codecs.turbojpeg import TurboJpeg, find_library
+from pipeplug_image.codecs.tj3 import find_library
+from pipeplug_image.codecs.turbojpeg import TurboJpeg
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +142,9 @@ def test_a_header_that_names_another_size_is_refused(turbo, samples):
 
 def test_harmless_bytes_before_the_end_are_no_complaint(turbo, samples):
     data = encode(samples.noise(40, 40))
-    assert read(turbo, data[:-2] + b"\0\0\0" + data[-2:]).complaint is None
+    for count in (1, 3, 60):
+        for padding in (b"\0", b"\xff"):
+            assert read(turbo, data[:-2] + padding * count + data[-2:]).complaint is None
 
 
 def test_lost_pixels_are_a_complaint(turbo, samples):
@@ -186,14 +189,27 @@ def test_threads_share_a_decoder(turbo, samples):
         assert all(map(all, pool.map(work, range(4))))
 
 
-def test_threads_that_have_ended_leave_their_decompressor_to_others(turbo, samples):
-    data = encode(samples.noise(16, 16))
-    with TurboJpeg(find_library() or "") as fresh:
-        for _ in range(20):
-            thread = threading.Thread(target=read, args=(fresh, data))
-            thread.start()
-            thread.join()
-        assert len(fresh._owned) == 1
+@pytest.mark.parametrize("options", [{}, {"box": (3, 3, 20, 20), "borrow": True}])
+def test_tables_of_another_picture_are_not_borrowed(turbo, samples, options):
+    good = encode(samples.noise(40, 40))
+    at = good.index(b"\xff\xdb")
+    without = good[:at] + good[at + 2 + int.from_bytes(good[at + 2 : at + 4], "big") :]
+    for _ in range(2):
+        assert read(turbo, good, **options).complaint is None
+        with pytest.raises(DecodeError, match="table 0x00 was not defined"):
+            read(turbo, without, **options)
+
+
+def test_a_whole_picture_after_a_part_is_whole(turbo, samples):
+    one, other = encode(samples.noise(60, 60)), encode(samples.noise(50, 70, seed=1))
+    expected = read(turbo, other).pixels
+    read(turbo, one, box=(10, 20, 30, 40), borrow=True)
+    assert np.array_equal(read(turbo, other).pixels, expected)
+
+
+def test_what_is_left_of_lost_pixels_is_a_complaint(turbo, samples):
+    data = encode(samples.noise(40, 40))
+    assert "extraneous bytes before marker 0xd9" in str(read(turbo, data[:-2] + bytes(range(60)) + data[-2:]).complaint)
 
 
 def test_a_closed_decoder_says_so(samples):
@@ -208,12 +224,12 @@ def test_a_closed_decoder_says_so(samples):
 
 
 def test_a_library_of_an_older_version_is_not_taken(monkeypatch):
-    monkeypatch.setattr(turbojpeg, "_candidates", lambda: ["no-such-library.so", ctypes.pythonapi._name, "libc.so.6"])
+    monkeypatch.setattr(tj3, "_candidates", lambda: ["no-such-library.so", ctypes.pythonapi._name, "libc.so.6"])
     assert find_library.__wrapped__() is None
 
 
 def test_the_wheel_is_found_without_importing_it():
-    code = "import sys, pipeplug_image.codecs.turbojpeg as t; print(t.find_library(), 'pylibjxl' in sys.modules)"
+    code = "import sys, pipeplug_image.codecs.tj3 as t; print(t.find_library(), 'pylibjxl' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     path, imported = result.stdout.split()
     assert path != "None"

@@ -22,7 +22,8 @@ from pipeplug_image.codecs.exif import Box, stored_box
 from pipeplug_image.codecs.header import CHANNELS, MODE_COLORS, Color, ImageHeader, Mode
 from pipeplug_image.codecs.picture import Picture
 from pipeplug_image.codecs.probe import find_cut, probe
-from pipeplug_image.codecs.turbojpeg import JpegPart, TurboJpeg, find_library
+from pipeplug_image.codecs.tj3 import find_library
+from pipeplug_image.codecs.turbojpeg import JpegPart, TurboJpeg
 from pipeplug_image.kernels.opencv import Array
 from pipeplug_image.limits import MAX_PIXELS
 from pipeplug_image.native.resample import Resampler
@@ -218,8 +219,9 @@ class Decoder:
         out: Array,
         size: tuple[int, int],
         mirrors: Sequence[tuple[bool, bool]],
+        cancelled: Callable[[], bool],
     ) -> list[int]:
-        """Decodes parts of JPEGs and resamples them into rows of a batch, in one call of compiled code.
+        """Decodes parts of JPEGs and resamples them into rows of a batch, in few calls of compiled code.
 
         Args:
             files: their contents.
@@ -229,6 +231,7 @@ class Decoder:
             out: the batch, a row a file.
             size: height and width of a result.
             mirrors: by row, whether rows and columns are mirrored.
+            cancelled: says whether nobody wants the results any more.
 
         Returns the rows that it left, in order: of other formats, and those with which anything is wrong. They are to
         be decoded one by one, which says what.
@@ -241,9 +244,9 @@ class Decoder:
             if header is None:
                 left.append(row)
             else:
-                box = box_of(row, (header.height, header.width))
-                parts.append(JpegPart(row, data, header, box, *mirrors[row]))  # type: ignore[arg-type]  # then it is bytes
-        left += self._jpeg.resample(parts, MODE_COLORS[options.mode], resampler, size, out)
+                assert type(data) is bytes
+                parts.append(JpegPart(row, data, header, box_of(row, (header.height, header.width)), *mirrors[row]))
+        left += self._jpeg.resample(parts, MODE_COLORS[options.mode], resampler, size, out, cancelled)
         return sorted(left)
 
     def _stored(

@@ -15,7 +15,7 @@ from pipeplug_image.native.resample import Law
 Array: TypeAlias = NDArray[Any]
 
 
-class Picture(NamedTuple):
+class PartJob(NamedTuple):
     """What is to be done with one JPEG: the structure `picture` of parts.c.
 
     Attributes:
@@ -43,15 +43,18 @@ class Picture(NamedTuple):
     mirror_columns: bool
 
 
-class _Job(ctypes.Structure):
+class _Decoding(ctypes.Structure):
     """The structure `decoding` of jpeg.h."""
 
     _fields_ = (
+        ("init", ctypes.c_void_p),
+        ("set", ctypes.c_void_p),
         ("read_header", ctypes.c_void_p),
         ("get", ctypes.c_void_p),
         ("crop", ctypes.c_void_p),
         ("decompress", ctypes.c_void_p),
-        ("handle", ctypes.c_void_p),
+        ("destroy", ctypes.c_void_p),
+        ("scan_limit", ctypes.c_int32),
         ("data", ctypes.c_char_p),
         ("size", ctypes.c_size_t),
         ("height", ctypes.c_int32),
@@ -67,56 +70,57 @@ class _Job(ctypes.Structure):
 
 
 class PartDecoder:
-    """Decodes parts of JPEGs with the functions of TurboJPEG 3, in one thread.
+    """Decodes parts of JPEGs with the functions of TurboJPEG 3, in any number of threads.
 
     Args:
-        functions: addresses of tj3DecompressHeader, tj3Get, tj3SetCroppingRegion and tj3Decompress8.
+        functions: addresses of tj3Init, tj3Set, tj3DecompressHeader, tj3Get, tj3SetCroppingRegion, tj3Decompress8 and
+            tj3Destroy.
+        scan_limit: how many scans a progressive file may have.
 
     Raises RuntimeError when the kernels were not compiled: ask `library()` first.
     """
 
-    def __init__(self, functions: Sequence[int]) -> None:
+    def __init__(self, functions: Sequence[int], scan_limit: int) -> None:
         compiled = library()
         if compiled is None:
             raise RuntimeError("the kernels of pipeplug-image were not compiled when it was installed")
         self._run = compiled.pipeplug_decode_part
-        self._run.argtypes = (ctypes.POINTER(_Job),)
+        self._run.argtypes = (ctypes.POINTER(_Decoding),)
         self._run_many = compiled.pipeplug_resample_parts
         size, pointer = ctypes.c_int64, ctypes.c_void_p
-        self._run_many.argtypes = (ctypes.POINTER(_Job), ctypes.POINTER(Law), pointer, pointer, size, pointer, size)
+        self._run_many.argtypes = (
+            ctypes.POINTER(_Decoding),
+            ctypes.POINTER(Law),
+            pointer,
+            pointer,
+            size,
+            pointer,
+            size,
+        )
         self._run_many.restype = size
-        self._job = _Job(*functions)
+        self._decoding = _Decoding(*functions, scan_limit)
 
     def __call__(
-        self,
-        handle: int,
-        data: bytes,
-        size: tuple[int, int],
-        part: tuple[int, int, int, int],
-        out: Array,
-        pixel_format: int,
+        self, data: bytes, size: tuple[int, int], part: tuple[int, int, int, int], out: Array, pixel_format: int
     ) -> bool:
         """Decodes the part (y, x, height, width) of a picture of `size` (height, width) into `out`.
 
-        False when something is out of the ordinary; the handle is then in the middle of that picture.
+        False when something is out of the ordinary.
         """
-        job = self._job
-        job.handle = handle
-        job.data, job.size = data, len(data)
-        job.height, job.width = size
-        job.y, job.x, job.rows, job.columns = part
-        job.out = out.__array_interface__["data"][0]
-        job.stride = out.strides[0]
-        job.format = pixel_format
-        done: bool = self._run(job) == 0
-        job.data = None  # or the file would live as long as the thread
+        decoding = _Decoding.from_buffer_copy(self._decoding)
+        decoding.data, decoding.size = data, len(data)
+        decoding.height, decoding.width = size
+        decoding.y, decoding.x, decoding.rows, decoding.columns = part
+        decoding.out = out.__array_interface__["data"][0]
+        decoding.stride = out.strides[0]
+        decoding.format = pixel_format
+        done: bool = self._run(decoding) == 0
         return done
 
     def resample(
         self,
-        handle: int,
         files: Sequence[bytes],
-        pictures: Sequence[Picture],
+        jobs: Sequence[PartJob],
         law: Law,
         buffer: Array,
         out: Array,
@@ -124,13 +128,14 @@ class PartDecoder:
     ) -> int:
         """Decodes parts and resamples them into their rows of `out`; how many were done.
 
-        Fewer than all when something is out of the ordinary with the next one; the handle is then in the middle of it.
-        `buffer` has room for the largest frame.
+        Fewer than all when something is out of the ordinary with the next one. `buffer` has room for the largest frame.
         """
-        job = self._job
-        job.handle, job.format = handle, pixel_format
-        job.out = buffer.__array_interface__["data"][0]
+        decoding = _Decoding.from_buffer_copy(self._decoding)
+        decoding.out = buffer.__array_interface__["data"][0]
+        decoding.format = pixel_format
         data = (ctypes.c_char_p * len(files))(*files)
-        numbers = np.array(pictures, np.int64)
-        done: int = self._run_many(job, law, data, numbers.ctypes.data, len(files), out.ctypes.data, out.strides[0])
+        numbers = np.array(jobs, np.int64)
+        done: int = self._run_many(
+            decoding, law, data, numbers.ctypes.data, len(files), out.ctypes.data, out.strides[0]
+        )
         return done
