@@ -1,4 +1,5 @@
 import sys
+from importlib import metadata
 
 import numpy as np
 import pytest
@@ -111,8 +112,18 @@ class TestUnknownNames:
         assert self.message(lambda: ops.acne.gain) == "there are no operators 'acne'; did you mean ops.acme?"
         assert self.message(lambda: ops.nothing) == "there are no operators 'nothing'; there are map, acme, zoo"
 
-    def test_a_plugin_of_ours_that_is_not_installed(self, ops: Operators):
-        expected = "there are no image operators; `pip install pipeplug-image` brings them"
+    def test_a_plugin_of_ours_that_is_installed_and_empty(self, ops: Operators):
+        message = self.message(lambda: ops.image.resize)
+        assert message.startswith(
+            "there are no image operators; pipeplug-image 0.1.0 is installed and does not offer it"
+        )
+
+    def test_a_plugin_of_ours_that_is_not_installed(self, ops: Operators, monkeypatch: pytest.MonkeyPatch):
+        def missing(name: str) -> None:
+            raise metadata.PackageNotFoundError(name)
+
+        monkeypatch.setattr(metadata, "distribution", missing)
+        expected = "there are no image operators; image operators come with `pip install pipeplug-image`"
         assert self.message(lambda: ops.image.resize) == expected
 
     def test_with_plugins_installed(self):

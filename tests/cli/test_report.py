@@ -44,7 +44,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 
 
 def outputs(count: int, rows: int = 4, padding: int = 0) -> list[Outputs]:
-    return [Outputs({}, np.arange(rows), padding, 0, ()) for _ in range(count)]
+    return [Outputs({}, np.arange(rows), np.arange(rows), padding, 0, ()) for _ in range(count)]
 
 
 def text_of(table: Table) -> str:

@@ -433,3 +433,35 @@ def test_specs_of_many_shapes_are_told_apart():
     gain = Gain()
     for size in (*range(300), 3):
         assert gain(np.ones(size)).shape == (size,)
+
+
+class TestInsideOfKernels:
+    """Operators that are called in the functions which a pipeline runs."""
+
+    def through(self, function: Any) -> Any:
+        @pipeline(batch_size=3, threads=2)
+        def mapped():
+            return ops.map(function, ops.read.arrays(np.arange(6.0)))
+
+        with mapped() as batches:
+            return np.concatenate([batch["0"].numpy() for batch in batches])
+
+    def test_those_without_random_numbers_compute(self):
+        image = np.zeros((4, 4, 3), np.uint8)
+        shapes = self.through(lambda _: np.array(ops.image.resize(image, size=(2, 3)).shape))
+        assert shapes.tolist() == [[2, 3, 3]] * 6
+
+    def test_random_ones_are_refused_as_they_would_differ_in_every_run(self):
+        image = np.zeros((4, 4, 3), np.uint8)
+        message = "image.flip draws random numbers, which inside of a function of ops.map, .* apply it in the pipeline"
+        with pytest.raises(SampleFailed, match=message):
+            self.through(lambda _: ops.image.flip(image))
+
+    def test_unless_they_have_a_seed(self):
+        image = np.arange(12, dtype=np.uint8).reshape(2, 2, 3)
+
+        def flipped(number: Any) -> Any:
+            with eager(seed=int(number)):
+                return ops.image.flip(image).numpy()
+
+        assert np.array_equal(self.through(flipped), self.through(flipped))

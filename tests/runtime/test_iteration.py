@@ -107,6 +107,9 @@ class TestValues:
         assert column.sample(3).numpy().tolist() == column.argument(3).tolist() == [3, 4, 5]
         with pytest.raises(DeclarationError, match="the kernel got 3 samples and gave 2"):
             Column.filled(values, None, [0, 1, 3], 4)
+        message = "the kernel got 4 samples, reported 1 with context.fail, which leaves 3, and gave 2"
+        with pytest.raises(DeclarationError, match=message):
+            Column.filled(values, None, [0, 1, 3], 4, failed=1)
 
     def test_tensors_of_two_kinds_are_no_batch(self):
         column = Column.unfilled(TensorSpec(), 3, np.empty)

@@ -9,7 +9,7 @@ from pipeplug import Batch, Outputs, PipeplugError
 @pytest.fixture
 def outputs() -> Outputs:
     batches = {"image": Batch.equal(np.zeros((2, 3))), "label": Batch.objects(["a", "b"])}
-    return Outputs(batches, np.array([4, 5]), 1, 7, ())
+    return Outputs(batches, np.array([4, 5]), np.array([40, 50]), 1, 7, ())
 
 
 def test_a_mapping_in_the_order_of_the_function(outputs: Outputs):

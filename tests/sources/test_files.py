@@ -213,3 +213,21 @@ class TestReading:
 
 def test_readers_are_values():
     assert FilesReader(("a",), (0,)) == FilesReader(("a",), (0,))
+
+
+def test_content_is_that_of_names_and_labels_wherever_they_are(tmp_path: Path):
+    def content(folder: str, *names: str, labels: tuple[int, ...] | None = None) -> str:
+        paths = tuple(os.path.join(folder, name) for name in names)
+        return FilesReader(paths, labels or (0,) * len(paths)).content()
+
+    assert content("a", "x.jpg", "y.jpg") == content("/b/c", "x.jpg", "y.jpg") == content("", "x.jpg", "y.jpg")
+    assert content("a", "x.jpg") == content("b", "x.jpg")
+    assert content("a", "k/x.jpg", "l/y.jpg") == content("b", "k/x.jpg", "l/y.jpg")
+    different = [
+        content("a", "x.jpg", "y.jpg"),
+        content("a", "y.jpg", "x.jpg"),
+        content("a", "x.jpg", "z.jpg"),
+        content("a", "x.jpg", "y.jpg", labels=(0, 1)),
+        content("a", "k/x.jpg", "y.jpg"),
+    ]
+    assert len(set(different)) == len(different)

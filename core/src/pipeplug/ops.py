@@ -11,7 +11,7 @@ from pipeplug.description import describe
 from pipeplug.errors import ArgumentError, DeclarationError, UnknownOperatorError
 from pipeplug.mapping import map_values
 from pipeplug.operator import Call, Operator, current_caller, field_types, fields_of
-from pipeplug.plugins.registry import FIRST_PARTY, OperatorRegistry, default_registry
+from pipeplug.plugins.registry import FIRST_PARTY, OperatorRegistry, bring, default_registry
 from pipeplug.signature import declaration_place
 from pipeplug.source import Source, positional_arguments
 
@@ -137,7 +137,7 @@ def _explain_unknown(registry: OperatorRegistry, namespace: str) -> str:
     import difflib
 
     if namespace in FIRST_PARTY:
-        return f"there are no {namespace} operators; `pip install pipeplug-{namespace}` brings them"
+        return f"there are no {namespace} operators; {bring(namespace)}"
     known = ["map", *registry.namespaces()]
     if similar := difflib.get_close_matches(namespace, known, 1):
         return f"there are no operators {namespace!r}; did you mean ops.{similar[0]}?"

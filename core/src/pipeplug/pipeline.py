@@ -23,7 +23,7 @@ from pipeplug.runtime.outputs import Outputs
 from pipeplug.runtime.sampling import IndexedSampling, Sampling, SerialSampling
 from pipeplug.runtime.session import Session
 from pipeplug.runtime.statistics import MemoryUse, Statistics
-from pipeplug.source import IndexedReader, Reader, Source
+from pipeplug.source import IndexedReader, Reader, Source, content_of
 
 P = ParamSpec("P")
 
@@ -253,7 +253,7 @@ class Pipeline:
     def _identity(self) -> str:
         if self._fingerprint is None:
             length = len(self._reader) if isinstance(self._reader, IndexedReader) else None
-            self._fingerprint = fingerprint(self.plan.traced, self.options.seed, length)
+            self._fingerprint = fingerprint(self.plan.traced, self.options.seed, length, content_of(self._reader))
         return self._fingerprint
 
 

@@ -26,7 +26,8 @@ class Source(Operator):
     """The base of all sources.
 
     A subclass gives `infer(self)`, the specs of its outputs, and `reader(self)`, an indexed or iterable object whose
-    items hold one entry an output. A reader's `origin(index)`, if it has one, names a sample in error messages.
+    items hold one entry an output. A reader's `origin(index)`, if it has one, names a sample in error messages, and its
+    `content()` is a text that differs for other data, which a saved state is checked against.
 
     Args:
         shuffle: whether each epoch has an order of its own.
@@ -66,6 +67,12 @@ def positional_arguments(
     if twice := sorted(set(placed) & set(arguments)):
         raise ArgumentError(f"{name} got {twice[0]} twice, by position and by name")
     return placed | dict(arguments)
+
+
+def content_of(reader: Reader) -> str:
+    """What tells the data of a reader from others, as far as it says."""
+    content = getattr(reader, "content", None)
+    return str(content()) if callable(content) else ""
 
 
 def origin_of(reader: Reader, index: int) -> str:

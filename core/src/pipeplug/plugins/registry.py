@@ -97,7 +97,7 @@ class OperatorRegistry:
         namespace = name.partition(".")[0]
         message = f"there is no operator {name!r}"
         if namespace in FIRST_PARTY and not self._offers_anything(f"pipeplug-{namespace}"):
-            return f"{message}; {_bring(namespace)}"
+            return f"{message}; {bring(namespace)}"
         if similar := self._similar(name):
             return f"{message}; did you mean {' or '.join(similar)}?"
         return f"{message}; `pipeplug ops` lists those that are installed"
@@ -178,7 +178,8 @@ def _words(name: str) -> set[str]:
     return {operator, *operator.split("_")}
 
 
-def _bring(namespace: str) -> str:
+def bring(namespace: str) -> str:
+    """What to do for operators of a namespace of this project that are not there."""
     name = f"pipeplug-{namespace}"
     try:
         installed = read_distribution(metadata.distribution(name))

@@ -44,4 +44,4 @@ def run_positions(
         batches = {
             name: iteration.columns[ref].batch(rows_wanted, session.memory.empty) for name, ref in plan.graph.outputs
         }
-    return Outputs(batches, where, 0, epoch, ())
+    return Outputs(batches, where, indices, 0, epoch, ())

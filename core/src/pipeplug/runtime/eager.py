@@ -91,6 +91,21 @@ class EagerSession(SingleCalls):
 SINGLE_CALLS = SingleCalls()
 
 
+class _CallsOfKernels(SingleCalls):
+    """Eager calls in a function that a pipeline runs, whose random numbers would be others each time."""
+
+    def call(self, call: Call) -> Any:
+        if hasattr(call.operator, "draw"):
+            raise GraphError(
+                f"{call.operator.title()} draws random numbers, which inside of a function of ops.map, or of a kernel, "
+                "would be others in every run; apply it in the pipeline, or inside of pipeplug.eager(seed=…)"
+            )
+        return super().call(call)
+
+
+CALLS_OF_KERNELS = _CallsOfKernels()
+
+
 def _fresh_numbers(call: Call, rows: int) -> Draws:
     return Draws(secrets.randbits(64), 0, 0, range(rows))
 

@@ -12,7 +12,9 @@ import numpy as np
 from pipeplug.errors import MemoryLimitError, SampleFailed, SpecError, TooManyFailuresError
 from pipeplug.graph.graph import Node, Ref
 from pipeplug.memory.units import format_bytes
+from pipeplug.operator import calling
 from pipeplug.runtime.admission import Admission
+from pipeplug.runtime.eager import CALLS_OF_KERNELS
 from pipeplug.runtime.executor import Executor
 from pipeplug.runtime.frames import forget_frames
 from pipeplug.runtime.invoke import outputs_of, run_batch, run_samples
@@ -175,6 +177,10 @@ class Epoch:
         self._iterations[iteration] = Iteration(iteration, self._number, rows, self._origin)
 
     def run(self, task: Task) -> int | None:
+        with calling(CALLS_OF_KERNELS):
+            return self._run(task)
+
+    def _run(self, task: Task) -> int | None:
         iteration = self._iterations[task.iteration]
         stage, program = self._stages[task.stage], self._session.programs[task.stage]
         timings = Timings()
@@ -291,7 +297,7 @@ class Epoch:
         batches = {name: self._batch(iteration, name, ref, rows) for name, ref in self._outputs}
         copied = sum(batch.nbytes for batch in batches.values()) if iteration.failures else 0
         self._admission.learn(iteration, copied)
-        return Outputs(batches, positions[rows], padding, iteration.epoch, failures)
+        return Outputs(batches, positions[rows], iteration.rows.indices[rows], padding, iteration.epoch, failures)
 
     def _batch(self, iteration: Iteration, name: str, ref: Ref, rows: list[int]) -> Batch:
         try:

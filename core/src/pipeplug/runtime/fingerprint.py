@@ -13,9 +13,12 @@ from pipeplug.spec import TensorSpec
 _PLAIN = (int, float, str, bytes, bool, type(None), TensorSpec)
 
 
-def fingerprint(graph: Graph, seed: int, length: int | None) -> str:
-    """A digest of operators, arguments, seed and source length; not of threads, ranks, batch size or memory."""
-    lines = [f"seed {seed}", f"length {length}"]
+def fingerprint(graph: Graph, seed: int, length: int | None, content: str = "") -> str:
+    """A digest of operators, arguments, seed, and the source's length and content, as far as its reader tells of it.
+
+    Threads, ranks, batch size and memory are no part of it.
+    """
+    lines = [f"seed {seed}", f"length {length}", f"content {content}"]
     lines += [f"{node.name} = {_stable(node.operator)} of {node.inputs} {node.arguments}" for node in graph.nodes]
     lines += [f"{name}: {ref}" for name, ref in graph.outputs]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32]

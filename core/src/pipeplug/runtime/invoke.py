@@ -263,7 +263,7 @@ def _call_batch_kernel(
         results = _without_swapped_parts(results, context.handed)
     for output, values in enumerate(results):
         spec = node.specs[output]
-        part = Column.filled(values, spec.layout, left, len(iteration.rows))
+        part = Column.filled(values, spec.layout, left, len(iteration.rows), failed=len(context.failed))
         part.check(spec)
         if not columns:
             iteration.columns[step.refs[output]] = part

@@ -52,11 +52,12 @@ class Column:
         return cls(None, [None] * rows, spec.layout, None)
 
     @classmethod
-    def filled(cls, values: object, layout: str | None, rows: Sequence[int], total: int) -> Column:
-        """A column of what a batch kernel gave for `rows`."""
+    def filled(cls, values: object, layout: str | None, rows: Sequence[int], total: int, *, failed: int = 0) -> Column:
+        """A column of what a batch kernel gave for `rows`, after it reported that others `failed`."""
         batch = values if isinstance(values, Batch) else Batch.equal(np.asarray(values), layout)
         if len(batch) != len(rows):
-            raise DeclarationError(f"the kernel got {len(rows)} samples and gave {len(batch)}")
+            reported = f", reported {failed} with context.fail, which leaves {len(rows)}," if failed else ""
+            raise DeclarationError(f"the kernel got {len(rows) + failed} samples{reported} and gave {len(batch)}")
         places = None if len(rows) == total else {row: place for place, row in enumerate(rows)}
         array = batch.numpy() if batch.is_equal else None
         return cls(array, () if batch.is_equal else list(batch), batch.layout or layout, places)

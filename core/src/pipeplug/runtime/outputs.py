@@ -25,6 +25,7 @@ class Outputs(Mapping[str, Batch]):
 
     Attributes:
         positions: int64 (rows,), the place in the epoch's order of each row.
+        indices: int64 (rows,), the place in the source of each row.
         padding: how many rows at the end repeat the last one (`last_batch="pad"`).
         epoch: counted from 0.
         failures: the samples that failed, which are not among the rows; also those of iterations before this one that
@@ -35,12 +36,14 @@ class Outputs(Mapping[str, Batch]):
         self,
         batches: Mapping[str, Batch],
         positions: NDArray[np.int64],
+        indices: NDArray[np.int64],
         padding: int,
         epoch: int,
         failures: tuple[SampleFailed, ...],
     ) -> None:
         self._batches = dict(batches)
         self.positions = positions
+        self.indices = indices
         self.padding = padding
         self.epoch = epoch
         self.failures = failures

@@ -22,6 +22,9 @@ class Arrays(Source):
     Args:
         arrays: an array, or several of one length; memory maps are read row by row.
         layouts: a layout of a row for each array, such as `("HWC", "")`; empty where it has none.
+        shuffle: whether each epoch has an order of its own.
+        shard: this rank and the number of ranks, which share one order; each takes its part.
+        sampler: a function that is called with an epoch's number and gives its indices in order, instead of `shuffle`.
     """
 
     arrays: Any

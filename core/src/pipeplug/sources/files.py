@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import ClassVar, NoReturn
 
@@ -34,6 +35,9 @@ class Files(Source):
         labels: a label a file, in the order of a list of paths.
         extensions: endings of the files to take, in any case, such as `(".jpg", ".png")`; empty means all. Hidden
             files and folders, whose names begin with a dot, are left out either way.
+        shuffle: whether each epoch has an order of its own.
+        shard: this rank and the number of ranks, which share one order; each takes its part.
+        sampler: a function that is called with an epoch's number and gives its indices in order, instead of `shuffle`.
 
     Raises:
         SourceError: there is nothing at `root`, no file in it, or a folder that cannot be read.
@@ -145,6 +149,13 @@ class FilesReader:
 
     def origin(self, index: int) -> str:
         return self.paths[index]
+
+    def content(self) -> str:
+        """A digest of labels and names, from the folder on that all files are in."""
+        common = os.path.commonprefix([min(self.paths), max(self.paths)])  # noqa: RUF071 - ends at a separator next
+        start = common.rfind(os.sep) + 1
+        names = "\0".join(path[start:] for path in self.paths)
+        return blake2b(f"{names}\0{self.labels}".encode(errors="surrogateescape"), digest_size=16).hexdigest()
 
 
 def read_file(path: str) -> bytes:

@@ -24,6 +24,9 @@ class Items(Source):
         items: the object.
         outputs: how many entries an item has.
         specs: of the entries, where they are known.
+        shuffle: whether each epoch has an order of its own.
+        shard: this rank and the number of ranks, which share one order; each takes its part.
+        sampler: a function that is called with an epoch's number and gives its indices in order, instead of `shuffle`.
     """
 
     items: Any

@@ -41,7 +41,7 @@ class _Blend(_Adjustment):
 class Brightness(_Blend):
     """Multiply all colours by a factor and clamp them.
 
-    Inputs: image (height, width, channels), uint8, uint16 or float32; alpha stays.
+    Inputs: image (height, width, channels), uint8, uint16, or float32 from 0 to 1; alpha stays.
     Outputs: image of the same spec.
 
     Args:
@@ -57,7 +57,7 @@ class Brightness(_Blend):
 class Contrast(_Blend):
     """Blend an image with the mean of its grey version.
 
-    Inputs: image (height, width, channels), uint8, uint16 or float32; alpha stays.
+    Inputs: image (height, width, channels), uint8, uint16, or float32 from 0 to 1; alpha stays.
     Outputs: image of the same spec.
 
     Args:
@@ -73,7 +73,7 @@ class Contrast(_Blend):
 class Saturation(_Blend):
     """Blend an image with its grey version.
 
-    Inputs: image (height, width, channels), uint8, uint16 or float32; alpha stays.
+    Inputs: image (height, width, channels), uint8, uint16, or float32 from 0 to 1; alpha stays.
     Outputs: image of the same spec.
 
     Args:
@@ -89,7 +89,7 @@ class Saturation(_Blend):
 class Hue(_Adjustment):
     """Turn the colours of an image around the colour circle of HSV.
 
-    Inputs: image (height, width, channels), uint8, uint16 or float32; alpha stays, grey images too.
+    Inputs: image (height, width, channels), uint8, uint16, or float32 from 0 to 1; alpha stays, grey images too.
     Outputs: image of the same spec.
 
     Args:

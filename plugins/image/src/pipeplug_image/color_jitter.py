@@ -19,7 +19,7 @@ class ColorJitter(Operator):
     The laws are torchvision's `ColorJitter`: each adjustment is that of `image.brightness`, `image.contrast`,
     `image.saturation` and `image.hue`, by a factor uniform in its bounds.
 
-    Inputs: image (height, width, channels), uint8, uint16 or float32; alpha stays. A grey image
+    Inputs: image (height, width, channels), uint8, uint16, or float32 from 0 to 1; alpha stays. A grey image
         has neither saturation nor hue to change.
     Outputs: image of the same spec.
 

@@ -45,6 +45,6 @@ def checked_boxes(boxes: object) -> Array:
     import numpy as np
 
     rows = np.asarray(boxes)
-    if rows.size and (rows.dtype.kind not in "iu" or rows.shape[-1] != 4 or rows.ndim > 2):
+    if rows.size and (rows.dtype.kind not in "iu" or rows.ndim not in (1, 2) or rows.shape[-1] != 4):
         raise ArgumentError(f"boxes are rows of y, x, height and width in whole pixels, got {boxes!r:.80}")
     return rows.astype(np.int64).reshape(-1, 4)

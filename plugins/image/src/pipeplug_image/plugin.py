@@ -44,6 +44,9 @@ def _compiled() -> Check:
 
     library = find_library()
     if library is None:
-        advice = "not there, OpenCV and Pillow do their work in more steps; install a C compiler, then the plugin again"
+        advice = (
+            "not there: OpenCV and Pillow do their work in more steps, with results that differ by up to one level; "
+            "install a C compiler, then the plugin again"
+        )
         return Check("compiled kernels", True, advice)
     return Check("compiled kernels", True, library)

@@ -20,6 +20,9 @@ def find_library() -> str | None:
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """The compiled kernels, loaded; None when they were not compiled."""
+    """The compiled kernels, loaded; None when they were not compiled, or cannot be loaded."""
     path = find_library()
-    return None if path is None else ctypes.CDLL(path)
+    try:
+        return None if path is None else ctypes.CDLL(path)
+    except OSError:  # compiled for another processor
+        return None
