@@ -14,6 +14,7 @@ from pipeplug import (
     Operator,
     PerSample,
     PipeplugError,
+    SampleFailed,
     SpecError,
     Tensor,
     TensorSpec,
