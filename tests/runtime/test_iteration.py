@@ -7,14 +7,8 @@ import pytest
 
 from pipeplug import Batch, DeclarationError, SpecError, Tensor, TensorSpec, ops, pipeline
 from pipeplug.graph.graph import Node, Ref
-from pipeplug.runtime.iteration import (
-    Column,
-    Iteration,
-    Rows,
-    as_argument,
-    as_input,
-    check_value,
-)
+from pipeplug.runtime.column import Column, as_argument, as_input, check_value
+from pipeplug.runtime.iteration import Iteration, Rows
 
 (NODE,) = pipeline(batch_size=1)(lambda: ops.read.arrays(np.arange(2), name="numbers"))().plan.graph.nodes
 

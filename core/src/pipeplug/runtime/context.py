@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from pipeplug.errors import MemoryLimitError
-from pipeplug.runtime.iteration import Column, Empty, Iteration
+from pipeplug.runtime.column import Column, Empty
+from pipeplug.runtime.iteration import Iteration
 from pipeplug.runtime.randomness import Draws, key_hash
 from pipeplug.spec import TensorSpec
 from pipeplug.tensor import Array, Batch, Tensor

@@ -20,9 +20,10 @@ from pipeplug.graph.graph import Node
 from pipeplug.graph.inference import infer_call
 from pipeplug.graph.placement import check_device
 from pipeplug.operator import Call, Operator, calling, shapes_drawn_from
+from pipeplug.runtime.column import Column, as_input, check_value
 from pipeplug.runtime.context import BatchContext, SampleContext
 from pipeplug.runtime.invoke import outputs_of, whole_constants
-from pipeplug.runtime.iteration import Column, Iteration, Rows, as_input, check_value
+from pipeplug.runtime.iteration import Iteration, Rows
 from pipeplug.runtime.program import constants_of
 from pipeplug.runtime.randomness import Draws, check_seed, key_hash
 from pipeplug.runtime.session import open_operator

@@ -14,11 +14,12 @@ from pipeplug.graph.graph import Node, Ref
 from pipeplug.memory.units import format_bytes
 from pipeplug.operator import calling
 from pipeplug.runtime.admission import Admission
+from pipeplug.runtime.column import as_input, check_value
 from pipeplug.runtime.eager import CALLS_OF_KERNELS
 from pipeplug.runtime.executor import Executor
 from pipeplug.runtime.frames import forget_frames
 from pipeplug.runtime.invoke import outputs_of, run_batch, run_samples
-from pipeplug.runtime.iteration import Iteration, Rows, as_input, check_value
+from pipeplug.runtime.iteration import Iteration, Rows
 from pipeplug.runtime.order import LastBatch
 from pipeplug.runtime.outputs import Outputs
 from pipeplug.runtime.reading import ItemReading

@@ -10,8 +10,9 @@ import numpy as np
 
 from pipeplug.errors import DeclarationError, MemoryLimitError, SpecError
 from pipeplug.graph.graph import Node
+from pipeplug.runtime.column import Column, Empty, as_argument, as_input, check_value
 from pipeplug.runtime.context import BatchContext, SampleContext
-from pipeplug.runtime.iteration import Column, Empty, Iteration, as_argument, as_input, check_value
+from pipeplug.runtime.iteration import Iteration
 from pipeplug.runtime.program import Program, Step
 from pipeplug.runtime.statistics import Timings
 from pipeplug.signature import STATE

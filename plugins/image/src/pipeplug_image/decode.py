@@ -14,8 +14,9 @@ from pipeplug_image.limits import MAX_PIXELS
 
 if TYPE_CHECKING:
     from pipeplug import Array
-    from pipeplug_image.codecs.decode import DecodeOptions, Decoder
+    from pipeplug_image.codecs.decode import Decoder
     from pipeplug_image.codecs.header import ImageHeader
+    from pipeplug_image.codecs.options import DecodeOptions
 
 Mode = Literal["RGB", "gray", "RGBA", "unchanged"]
 Part = tuple[int, int, int, int]
@@ -80,7 +81,7 @@ class Decode(Operator):
     @cached_property
     def options(self) -> DecodeOptions:
         """How the codecs are to decode."""
-        from pipeplug_image.codecs.decode import DecodeOptions
+        from pipeplug_image.codecs.options import DecodeOptions
 
         return DecodeOptions(
             mode=self.mode, dtype=self.dtype, orient=self.orient, reduce=self.reduce, max_pixels=self.max_pixels

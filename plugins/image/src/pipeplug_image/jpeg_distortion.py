@@ -39,8 +39,8 @@ class JpegDistortion(Operator):
         return Decoder()
 
     def cpu(self, image: Tensor, context: Context, *, quality: int, state: Decoder) -> Tensor:
-        from pipeplug_image.codecs.decode import DecodeOptions
         from pipeplug_image.codecs.encode import encode_jpeg
+        from pipeplug_image.codecs.options import DecodeOptions
 
         out: Tensor = context.empty(self.infer(image.spec))
         options = DecodeOptions(mode="gray" if image.shape[2] == 1 else "RGB")

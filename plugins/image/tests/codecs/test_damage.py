@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pipeplug import DecodeError
-from pipeplug_image.codecs.decode import DecodeOptions
+from pipeplug_image.codecs.options import DecodeOptions
 from pipeplug_image.codecs.probe import probe
 
 LIMIT = 2**18

@@ -8,7 +8,8 @@ import pytest
 from PIL import Image, ImageOps
 
 from pipeplug import ArgumentError, DecodeError
-from pipeplug_image.codecs.decode import DecodeOptions, Decoder, decode, decode_region
+from pipeplug_image.codecs.decode import Decoder, decode, decode_region
+from pipeplug_image.codecs.options import DecodeOptions
 
 FORMATS = ["JPEG", "PNG", "WebP", "TIFF", "BMP", "GIF"]
 MODES = {"RGB": "RGB", "gray": "L", "RGBA": "RGBA"}

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from pipeplug_image.codecs import turbojpeg
-from pipeplug_image.codecs.decode import DecodeOptions, Decoder
+from pipeplug_image.codecs.decode import Decoder
 from pipeplug_image.codecs.encode import encode_jpeg
+from pipeplug_image.codecs.options import DecodeOptions
 from pipeplug_image.native import library
 from pipeplug_image.native.resample import Resampler
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipeplug_image.codecs.decode import DecodeOptions
+from pipeplug_image.codecs.options import DecodeOptions
 from pipeplug_image.codecs.probe import probe
 
 

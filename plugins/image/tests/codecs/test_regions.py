@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from pipeplug import ArgumentError
-from pipeplug_image.codecs.decode import DecodeOptions, Decoder
+from pipeplug_image.codecs.decode import Decoder
+from pipeplug_image.codecs.options import DecodeOptions
 
 
 @settings(max_examples=150)
