@@ -112,6 +112,12 @@ class TestUnknownNames:
         assert self.message(lambda: ops.acne.gain) == "there are no operators 'acne'; did you mean ops.acme?"
         assert self.message(lambda: ops.nothing) == "there are no operators 'nothing'; there are map, acme, zoo"
 
+    def test_an_operator_without_its_namespace(self, ops: Operators):
+        assert (
+            self.message(lambda: ops.gain)
+            == "there are no operators 'gain'; did you mean ops.acme.gain or ops.zoo.gain?"
+        )
+
     def test_a_plugin_of_ours_that_is_installed_and_empty(self, ops: Operators):
         message = self.message(lambda: ops.image.resize)
         assert message.startswith(

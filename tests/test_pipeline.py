@@ -375,3 +375,14 @@ class TestOptions:
         assert (numbers.options.batch_size, changed.options.batch_size, changed.options.seed) == (4, 5, 3)
         with changed(7) as batches:
             assert [len(batch["n"]) for batch in batches] == [5, 2]
+
+
+@pytest.mark.parametrize("use", [iter, len, lambda function: function.__enter__()])
+def test_a_function_that_was_not_called_says_so(use: Any):
+    @pipeline(batch_size=1)
+    def train():
+        return ops.read.arrays(np.arange(3))
+
+    assert train
+    with pytest.raises(StateError, match=r"train is a pipeline function, .* `with train\(…\) as batches:`"):
+        use(train)

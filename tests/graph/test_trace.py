@@ -255,7 +255,7 @@ class TestInputs:
         return message
 
     @pytest.mark.parametrize(
-        ("data", "kind"), [(np.zeros(3), "ndarray"), (Tensor(np.zeros(3)), "Tensor"), (3, "int"), (None, "NoneType")]
+        ("data", "kind"), [(np.zeros(3), "ndarray"), (Tensor(np.zeros(3)), "Tensor"), ((), "tuple"), (None, "NoneType")]
     )
     def test_data(self, data: object, kind: str):
         message = self.refused(lambda: Halve()(data))
@@ -265,6 +265,16 @@ class TestInputs:
         other = value_of_another_pipeline()
         message = self.refused(lambda: Halve()(other))
         assert message == "Halve got a value of another pipeline; inside a pipeline operators take values of its graph"
+
+    def test_a_number(self):
+        message = self.refused(lambda: Halve()(3))
+        assert message == "Halve got the number 3; inputs are values of the graph, arguments go by name"
+
+    def test_several_values_at_once(self):
+        message = self.refused(lambda: Halve()((Pictures()(), Pictures()(name="other"))))
+        assert message == "Halve got 2 values at once; take them apart: first, second = …"
+        message = self.refused(lambda: Halve()({"image": Pictures()()}))
+        assert message == "Halve got 1 values at once; take them by name: value['image']"
 
     def test_data_as_an_argument_that_varies(self):
         message = self.refused(lambda: Gain(by=Batch.equal(np.zeros(3)))(Pictures()()))  # type: ignore[arg-type]

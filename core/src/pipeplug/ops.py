@@ -138,6 +138,8 @@ def _explain_unknown(registry: OperatorRegistry, namespace: str) -> str:
 
     if namespace in FIRST_PARTY:
         return f"there are no {namespace} operators; {bring(namespace)}"
+    if meant := [name for name in registry.names() if name.endswith(f".{namespace}")]:
+        return f"there are no operators {namespace!r}; did you mean {' or '.join(f'ops.{name}' for name in meant[:3])}?"
     known = ["map", *registry.namespaces()]
     if similar := difflib.get_close_matches(namespace, known, 1):
         return f"there are no operators {namespace!r}; did you mean ops.{similar[0]}?"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import GEN_CLOSED, getgeneratorstate
 from types import TracebackType
-from typing import Any, Generic, ParamSpec, Self, Unpack
+from typing import Any, Generic, NoReturn, ParamSpec, Self, Unpack
 
 from pipeplug.errors import ArgumentError, DeclarationError, GraphError, StateError
 from pipeplug.graph.graph import Graph
@@ -59,6 +59,27 @@ class PipelineFunction(Generic[P]):
     def using(self, **options: Unpack[OptionChanges]) -> PipelineFunction[P]:
         """The same function with other options."""
         return PipelineFunction(self.function, self.options.changed(options))
+
+    def _refuse(self) -> NoReturn:
+        raise StateError(
+            f"{self.__name__} is a pipeline function, which gives a pipeline when it is called: "
+            f"`with {self.__name__}(…) as batches:`"
+        )
+
+    def __iter__(self) -> NoReturn:
+        self._refuse()
+
+    def __len__(self) -> NoReturn:
+        self._refuse()
+
+    def __enter__(self) -> NoReturn:
+        self._refuse()
+
+    def __exit__(self, *_: object) -> None:
+        """Never reached, as the block is never entered."""
+
+    def __bool__(self) -> bool:
+        return True  # not by its length, which it has not
 
 
 def pipeline(batch_size: int, **options: Unpack[OtherOptions]) -> Callable[[Callable[P, object]], PipelineFunction[P]]:

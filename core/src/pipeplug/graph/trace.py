@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pipeplug.errors import GraphError
@@ -86,10 +86,7 @@ class Tracer:
     def _ref(self, value: object, operator_name: str, location: str) -> Ref:
         if isinstance(value, Value) and value._caller is self:
             return Ref(value.node, value.output)
-        what = "a value of another pipeline" if isinstance(value, Value) else f"{type(value).__name__} data"
-        raise GraphError(
-            f"{location}: {operator_name} got {what}; inside a pipeline operators take values of its graph"
-        )
+        raise GraphError(f"{location}: {operator_name} got {_not_of_the_graph(value)}")
 
     def _spec(self, ref: Ref) -> TensorSpec:
         return self._nodes[ref.node].specs[ref.output]
@@ -156,3 +153,18 @@ def _static_shape(spec: TensorSpec) -> tuple[int, ...] | None:
 
 def _rank(spec: TensorSpec) -> int | None:
     return None if spec.shape is None else len(spec.shape)
+
+
+def _not_of_the_graph(value: object) -> str:
+    """What somebody took for a value of the graph, and what to write instead."""
+    if isinstance(value, (tuple, dict)) and value and all(isinstance(each, Value) for each in _entries(value)):
+        how = f"by name: value[{next(iter(value))!r}]" if isinstance(value, dict) else "apart: first, second = …"
+        return f"{len(value)} values at once; take them {how}"
+    if isinstance(value, (int, float)):
+        return f"the number {value!r}; inputs are values of the graph, arguments go by name"
+    what = "a value of another pipeline" if isinstance(value, Value) else f"{type(value).__name__} data"
+    return f"{what}; inside a pipeline operators take values of its graph"
+
+
+def _entries(values: tuple[object, ...] | dict[object, object]) -> Iterable[object]:
+    return values.values() if isinstance(values, dict) else values
