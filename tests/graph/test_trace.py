@@ -271,7 +271,7 @@ class TestInputs:
         assert message == "Halve got the number 3; inputs are values of the graph, arguments go by name"
 
     def test_several_values_at_once(self):
-        message = self.refused(lambda: Halve()((Pictures()(), Pictures()(name="other"))))
+        message = self.refused(lambda: Halve()((Pictures()(),) * 2))
         assert message == "Halve got 2 values at once; take them apart: first, second = …"
         message = self.refused(lambda: Halve()({"image": Pictures()()}))
         assert message == "Halve got 1 values at once; take them by name: value['image']"
