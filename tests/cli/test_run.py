@@ -108,7 +108,11 @@ class TestErrors:
     def test_a_sample_that_fails(self, folder: Path, capsys):
         out, err = run(FRAGILE, capsys, status=1)
         assert out == ""
-        assert err == "pipeplug: map.fragile failed on row 2 (position 2, index 2): ValueError: row is bad\n"
+        line = (folder / "photos.py").read_text().splitlines().index('        raise ValueError("row is\\nbad")') + 1
+        assert err == (
+            "pipeplug: map.fragile failed on row 2 (position 2, index 2): ValueError: row is bad "
+            f"(raised at {folder / 'photos.py'}:{line})\n"
+        )
 
     def test_too_many_failures(self, folder: Path, capsys):
         _, err = run([*FRAGILE, "--on-error", "skip", "--max-failures", "0"], capsys, status=1)

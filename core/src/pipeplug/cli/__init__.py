@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Protocol, cast
 
-from pipeplug.errors import PipeplugError
+from pipeplug.errors import PipeplugError, SampleFailed
 
 __all__ = ["main"]
 
@@ -60,13 +60,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return status
     except PipeplugError as error:
-        return complain(error)
+        return complain(f"{error}{_place_of(error)}")
     except KeyboardInterrupt:
         return complain("interrupted", status=130)
     except BrokenPipeError:
         # Whoever read has gone; the interpreter would fail once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+
+
+def _place_of(error: PipeplugError) -> str:
+    """Where a sample's failure was raised, if it was a mistake in somebody's code, not one of ours with advice."""
+    if not isinstance(error, SampleFailed) or isinstance(error.cause, PipeplugError):
+        return ""
+    from pipeplug.runtime.frames import place_of
+
+    place = place_of(error.cause)
+    return f" (raised at {place})" if place else ""
 
 
 def complain(error: object, status: int = 1) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import traceback
 from collections.abc import Iterator
 
@@ -25,6 +26,14 @@ def drop_frames(error: BaseException) -> None:
         error.add_note("raised in:\n" + "".join(traceback.format_list(places)).rstrip())
     for each in _chain(error):
         each.__traceback__ = None
+
+
+def place_of(error: BaseException) -> str | None:
+    """`file:line` of where an exception was raised that `drop_frames` has been at; None when it is not known."""
+    for note in reversed(getattr(error, "__notes__", ())):
+        if places := re.findall(r'File "(.+)", line (\d+)', note):
+            return ":".join(places[-1])
+    return None
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
