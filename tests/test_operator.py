@@ -148,7 +148,13 @@ REFUSED: dict[str, list[Any]] = {
         lambda value: value / 255,
         lambda value: 2 * value,
         lambda value: value @ value,
+        lambda value: -value,
+        abs,
+        float,
+        int,
     ],
+    ".shape": [lambda value: value.shape],
+    ".numpy": [lambda value: value.numpy()],
 }
 
 
@@ -168,6 +174,8 @@ class TestValuesWhileTracing:
     def test_they_can_be_looked_at_and_kept(self):
         assert repr(self.value) == "Value(image.decode, ? (…))"
         assert {self.value: 1}[self.value] == 1
+        assert not hasattr(self.value, "shape")
+        assert not hasattr(self.value, "__array_interface__")
 
 
 def test_who_listens_to_calls():

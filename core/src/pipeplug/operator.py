@@ -34,6 +34,10 @@ from pipeplug.spec import TensorSpec
 T = TypeVar("T")
 
 
+class ValueAttributeError(GraphError, AttributeError):
+    """A value of the graph was asked for what only data has."""
+
+
 class Value:
     """An output of a node while a pipeline function is traced; it stands for data that does not exist yet."""
 
@@ -73,8 +77,18 @@ class Value:
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __eq__
     __truediv__ = __rtruediv__ = __floordiv__ = __mod__ = __pow__ = __matmul__ = __eq__
 
-    def _refuse(self, what: str) -> NoReturn:
-        raise GraphError(
+    def __neg__(self) -> NoReturn:
+        self._refuse("its numbers")
+
+    __pos__ = __abs__ = __invert__ = __int__ = __float__ = __neg__
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):  # which is how Python and libraries ask what something is
+            raise AttributeError(name)
+        self._refuse(f".{name}", ValueAttributeError)
+
+    def _refuse(self, what: str, kind: type[GraphError] = GraphError) -> NoReturn:
+        raise kind(
             f"{user_location()}: {self.node} has no data while the pipeline function is traced, so {what} cannot be "
             "used; write the Python code as a function and apply it with ops.map(function, value)"
         )
