@@ -270,3 +270,36 @@ def test_a_program_ends_whose_loop_was_given_up(loop: str, how: str):
     assert done.returncode == codes[how]
     assert "Exception ignored" not in done.stderr
     assert ("the training step broke" in done.stderr) == (how == "error")
+
+
+FORKED = """
+import os, sys
+import numpy as np
+from pipeplug import StateError, ops, pipeline
+
+@pipeline(batch_size=4, threads=2)
+def numbers():
+    return ops.read.arrays(np.arange(400))
+
+with numbers() as batches:
+    loop = iter(batches)
+    next(loop)
+    for _ in range(20):  # whoever holds the lock at that moment
+        child = os.fork()
+        if child == 0:
+            try:
+                next(loop)
+            except StateError as error:
+                assert "are in the process that began it" in str(error)
+                sys.exit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert sum(1 for _ in loop) == 99
+print("end")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="only some systems fork")
+def test_a_forked_process_ends_and_leaves_the_loop_to_its_parent():
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "end\n"), done.stderr

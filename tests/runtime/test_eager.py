@@ -457,6 +457,9 @@ class TestInsideOfKernels:
         message = "image.flip draws random numbers, which inside of a function of ops.map, .* apply it in the pipeline"
         with pytest.raises(SampleFailed, match=message):
             self.through(lambda _: ops.image.flip(image))
+        mapped = pipeline(batch_size=1)(lambda: ops.map(lambda _: ops.image.flip(image), ops.read.arrays(np.zeros(2))))
+        with pytest.raises(SampleFailed, match=message):
+            mapped().samples([0])
 
     def test_unless_they_have_a_seed(self):
         image = np.arange(12, dtype=np.uint8).reshape(2, 2, 3)

@@ -38,6 +38,12 @@ class ArrayOfAnother:
         return self._values
 
 
+def test_texts_and_dates_of_numpy_stay_objects():
+    assert reading(np.array(["a", "bc"])).samples([1])["0"].list() == ["bc"]
+    (date,) = reading(np.array(["2020-01-02"], "datetime64[D]")).samples([0])["0"]
+    assert date == np.datetime64("2020-01-02")
+
+
 def test_arrays_of_other_libraries_are_arrays():
     assert reading([ArrayOfAnother([[1, 2]])]).samples([0])["0"].numpy().tolist() == [[[1, 2]]]
     picture = Image.new("RGB", (5, 4), (1, 2, 3))

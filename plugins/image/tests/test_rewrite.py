@@ -13,6 +13,7 @@ from pipeplug import ArgumentError, Context, DecodeError, SampleFailed, Tensor, 
 from pipeplug_image.codecs.encode import Subsampling, encode_jpeg
 from pipeplug_image.codecs.turbojpeg import _Memory
 from pipeplug_image.fused import resizing
+from pipeplug_image.kernels import resize_normalize
 from pipeplug_image.normalize import Normalize
 
 MEAN, STD = (123.7, 116.3, 103.5), (58.4, 57.1, 57.4)
@@ -225,7 +226,7 @@ def test_what_the_compiled_kernel_does_not_do_is_the_same_as_written(arguments, 
 
 
 def test_without_the_compiled_kernels_all_is_the_same_as_written(folder, monkeypatch):
-    monkeypatch.setattr("pipeplug_image.kernels.resize_normalize.library", lambda: None)
+    monkeypatch.setattr(resize_normalize, "library", lambda: None)
     resizing.cache_clear()
     try:
         for seed in range(3):

@@ -29,7 +29,7 @@ class Column:
 
     __slots__ = ("_places", "array", "dtype", "items", "layout", "shape")
 
-    def __init__(self, array: Array | None, items: Sequence[Any], layout: str | None, places: Mapping[int, int] | None):
+    def __init__(self, array: Array | None, items: list[Any], layout: str | None, places: Mapping[int, int] | None):
         self.array = array
         self.items = items
         self.layout = layout
@@ -41,7 +41,7 @@ class Column:
     def unfilled(cls, spec: TensorSpec, rows: int, empty: Empty) -> Column:
         """A column that per-sample kernels fill row by row."""
         if spec.is_static and spec.dtype is not None:
-            return cls(empty((rows, *spec.known_shape()), spec.dtype), (), spec.layout, None)
+            return cls(empty((rows, *spec.known_shape()), spec.dtype), [], spec.layout, None)
         return cls(None, [None] * rows, spec.layout, None)
 
     @classmethod
@@ -53,7 +53,7 @@ class Column:
             raise DeclarationError(f"the kernel got {len(rows) + failed} samples{reported} and gave {len(batch)}")
         places = None if len(rows) == total else {row: place for place, row in enumerate(rows)}
         array = batch.numpy() if batch.is_equal else None
-        return cls(array, () if batch.is_equal else list(batch), batch.layout or layout, places)
+        return cls(array, [] if batch.is_equal else list(batch), batch.layout or layout, places)
 
     @property
     def block_bytes(self) -> int:
@@ -83,14 +83,22 @@ class Column:
             return [self.argument(row) if self._places is None or row in self._places else None for row in rows]
         return list(locked(self.array[rows.start : rows.stop]))
 
-    def takes_as_it_is(self, value: Any) -> bool:
-        """Whether a value is a whole number for integers, such as a label: there is nothing to convert or to check."""
-        return type(value) is int and self.shape == () and self.dtype == "int64" and value.bit_length() < 64
+    def put_whole_number(self, row: int, value: Any) -> bool:
+        """Stores a whole number among integers, such as a label: there is nothing to convert or to check.
+
+        Returns False, and does nothing, when it is none.
+        """
+        if type(value) is not int or self.array is None or self.shape != () or self.dtype != "int64":
+            return False
+        if value.bit_length() >= 64:
+            return False
+        self.array[row] = value
+        return True
 
     def put(self, row: int, value: Any) -> None:
         """Stores what a per-sample kernel gave, unless it is in place already."""
         if self.array is None:
-            self.items[row] = value  # type: ignore[index]  # unfilled columns hold a list
+            self.items[row] = value
             return
         array = value.numpy() if isinstance(value, Tensor) else np.asarray(value)
         if array.shape != self.shape or (array.dtype != self.array.dtype and array.dtype.name != self.dtype):
@@ -109,7 +117,7 @@ class Column:
         if self.array is None:
             entries = part.items if part.array is None else Batch.equal(part.array, part.layout)
             for row, entry in zip(rows, entries, strict=True):
-                self.items[row] = entry  # type: ignore[index]  # unfilled columns hold a list
+                self.items[row] = entry
             return
         assert part.array is not None, "its spec, which was checked, is static"
         if _adjoin(rows):
@@ -166,7 +174,8 @@ def as_input(value: Any, spec: TensorSpec) -> Any:
     if spec.is_object:
         return value
     if not isinstance(value, (Number, np.bool_)):
-        return Tensor(np.asarray(value), spec.layout) if _is_array_of_another_library(value) else value
+        array = array_of(value)
+        return value if array is None else Tensor(array, spec.layout)
     if spec.dtype is None:
         return value
     number = np.asarray(value)
@@ -175,9 +184,12 @@ def as_input(value: Any, spec: TensorSpec) -> Any:
     return Tensor(number)
 
 
-def _is_array_of_another_library(value: object) -> bool:
-    # Tensors of PyTorch, pictures of Pillow: what datasets that were written for others give.
-    return hasattr(value, "__array_interface__") or hasattr(value, "__array__")
+def array_of(value: object) -> Array | None:
+    """The numbers in an array of another library, such as PyTorch's or a picture of Pillow; None of anything else."""
+    if not (hasattr(value, "__array_interface__") or hasattr(value, "__array__")):
+        return None
+    array = np.asarray(value)
+    return array if array.dtype.name in DTYPES else None  # not a text or a date of NumPy
 
 
 def as_argument(value: Any) -> Any:

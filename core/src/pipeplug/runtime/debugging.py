@@ -8,7 +8,9 @@ import numpy as np
 
 from pipeplug.errors import ArgumentError
 from pipeplug.graph.plan import Plan
+from pipeplug.operator import calling
 from pipeplug.runtime.context import never
+from pipeplug.runtime.eager import CALLS_OF_KERNELS
 from pipeplug.runtime.invoke import run_batch, run_samples
 from pipeplug.runtime.iteration import Iteration, Rows
 from pipeplug.runtime.order import Order
@@ -33,10 +35,11 @@ def run_positions(
     with Session(plan, reader, seed=seed, memory_limit=None, lent=lent) as session:
         for stage, program in zip(plan.stages, session.programs, strict=True):
             rows = range(len(where))
-            if stage.batched:
-                run_batch(program, iteration, rows, session.memory.empty, Timings(), never, seed, stage.device)
-            else:
-                run_samples(program, iteration, rows, session.memory.empty, Timings(), never, stage.device)
+            with calling(CALLS_OF_KERNELS):
+                if stage.batched:
+                    run_batch(program, iteration, rows, session.memory.empty, Timings(), never, seed, stage.device)
+                else:
+                    run_samples(program, iteration, rows, session.memory.empty, Timings(), never, stage.device)
             if iteration.failures:
                 failure = iteration.failures[min(iteration.failures)]
                 raise failure from failure.cause

@@ -20,7 +20,7 @@ from pipeplug.graph.graph import Node
 from pipeplug.graph.inference import infer_call
 from pipeplug.graph.placement import check_device
 from pipeplug.operator import Call, Operator, calling, shapes_drawn_from
-from pipeplug.runtime.column import Column, as_input, check_value
+from pipeplug.runtime.column import Column, array_of, as_input, check_value
 from pipeplug.runtime.context import BatchContext, SampleContext
 from pipeplug.runtime.invoke import outputs_of, whole_constants
 from pipeplug.runtime.iteration import Iteration, Rows
@@ -178,9 +178,8 @@ def _described(inputs: Sequence[Any]) -> str:
 def _as_input(value: object) -> Any:
     if isinstance(value, np.ndarray):
         return Tensor(value)
-    if isinstance(value, (int, float)) or hasattr(value, "__array__"):
-        return Tensor(np.asarray(value))
-    return value
+    array = np.asarray(value) if isinstance(value, (int, float)) else array_of(value)
+    return value if array is None else Tensor(array)
 
 
 def _prepare(operator: Operator, inputs: Sequence[Any]) -> _Prepared:

@@ -7,13 +7,14 @@ tasks ready is done by a thread that takes one next, or by the consumer, which t
 
 from __future__ import annotations
 
+import os
 import threading
 from contextlib import suppress
 from types import TracebackType
 from typing import Protocol, Self
 from weakref import WeakSet
 
-from pipeplug.errors import MemoryLimitError
+from pipeplug.errors import MemoryLimitError, StateError
 from pipeplug.runtime.frames import forget_frames
 from pipeplug.runtime.schedule import Schedule, Task
 
@@ -59,9 +60,18 @@ def _stop_all() -> None:
         executor.stop()
 
 
+def _forget_all() -> None:
+    """In a forked process there are no threads of the parent's, but their locks, which nobody would release."""
+    for executor in list(_ENTERED):
+        executor.lose_threads()
+    _ENTERED.clear()
+
+
 # It has to come before Python waits for threads; `atexit` comes after. `concurrent.futures` uses the same.
-if register := getattr(threading, "_register_atexit", None):
-    register(_stop_all)
+if hasattr(threading, "_register_atexit"):
+    threading._register_atexit(_stop_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)
 
 
 class Executor:
@@ -73,9 +83,7 @@ class Executor:
     def __init__(self, schedule: Schedule, work: Work, threads: int) -> None:
         self._schedule = schedule
         self._work = work
-        self._lock = threading.RLock()
-        self._idle = threading.Condition(self._lock)
-        self._consumer = threading.Condition(self._lock)
+        self._make_lock()
         self._consumer_waits = False
         self._stopped = False
         self._error: BaseException | None = None
@@ -83,6 +91,17 @@ class Executor:
         self._threads = [
             threading.Thread(target=self._serve, name=f"pipeplug-{number}", daemon=False) for number in range(threads)
         ]
+
+    def _make_lock(self) -> None:
+        self._lock = threading.RLock()
+        self._idle = threading.Condition(self._lock)
+        self._consumer = threading.Condition(self._lock)
+
+    def lose_threads(self) -> None:
+        """Goes on without threads, in a forked process: taking raises, and leaving waits for nobody."""
+        self._make_lock()
+        self._threads, self._serving, self._stopped = [], 0, True
+        self._error = StateError("the threads of this loop are in the process that began it; begin one in this process")
 
     def __enter__(self) -> Self:
         _ENTERED.add(self)

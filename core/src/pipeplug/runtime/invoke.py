@@ -152,8 +152,7 @@ def _keep(value: Any, spec: TensorSpec, column: Column | None, handed: Tensor | 
     """Puts an output in its place in the batch, unless it is there; what kernels of the same stage take of it."""
     if value is handed and value is not None:
         return value
-    if column is not None and column.takes_as_it_is(value):
-        column.array[row] = value  # type: ignore[index]  # it has an array then
+    if column is not None and column.put_whole_number(row, value):
         return column.sample(row)
     value = as_input(value, spec)
     if column is None or column.array is None:
@@ -261,7 +260,7 @@ def _call_batch_kernel(
     results = outputs_of(node, step.function(*inputs, context=context, **constants, **keywords))
     left = rows if not context.failed else [row for place, row in enumerate(rows) if place not in context.failed]
     if columns:
-        results = _without_swapped_parts(results, context.handed)
+        results = _without_swapped_parts(results, columns, context.handed)
     for output, values in enumerate(results):
         spec = node.specs[output]
         part = Column.filled(values, spec.layout, left, len(iteration.rows), failed=len(context.failed))
@@ -272,15 +271,17 @@ def _call_batch_kernel(
             column.put_part(left, part)
 
 
-def _without_swapped_parts(results: Sequence[Any], handed: Sequence[Array]) -> Sequence[Any]:
-    """The results, with copies of those that lie in places of the batch: perhaps of another output's."""
-    if len(results) == 1:
-        return results
+def _without_swapped_parts(
+    results: Sequence[Any], columns: Sequence[Column | None], handed: Sequence[Array]
+) -> list[Any]:
+    """The results, with a copy of one that lies in the place of another output, which would overwrite it."""
     copied = []
-    for values in results:
+    for values, column in zip(results, columns, strict=True):
+        own = None if column is None else column.array
         array = values.numpy() if isinstance(values, Batch) and values.is_equal else values
-        in_place = isinstance(array, np.ndarray) and any(np.may_share_memory(array, place) for place in handed)
-        copied.append(Batch.equal(array.copy(), getattr(values, "layout", None)) if in_place else values)
+        others = [place for place in handed if own is None or not np.may_share_memory(place, own)]
+        swapped = isinstance(array, np.ndarray) and any(np.may_share_memory(array, place) for place in others)
+        copied.append(Batch.equal(array.copy(), getattr(values, "layout", None)) if swapped else values)
     return copied
 
 

@@ -86,8 +86,8 @@ class Timings:
         else:
             self._by_node[node] = before[0] + calls, before[1] + nanoseconds, before[2] + failures
 
-    def failed(self, node: str, samples: int = 1) -> None:
-        self.add(node, 0, 0, samples)
+    def failed(self, node: str) -> None:
+        self.add(node, 0, calls=0, failures=1)
 
     def merge(self, other: Timings) -> None:
         for node, (calls, nanoseconds, failures) in other._by_node.items():

@@ -11,6 +11,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from pipeplug import DecodeError
 from pipeplug_image.codecs.exif import Box
@@ -98,10 +99,11 @@ def load(path: str) -> Library:
     return Library(path)
 
 
-def _typed(function: ctypes._NamedFuncPointer, result: object, *arguments: object) -> ctypes._NamedFuncPointer:
-    function.restype = result  # type: ignore[assignment]
-    function.argtypes = arguments  # type: ignore[assignment]
-    return function
+def _typed(function: Any, result: object, *arguments: object) -> ctypes._NamedFuncPointer:
+    function.restype = result
+    function.argtypes = arguments
+    typed: ctypes._NamedFuncPointer = function
+    return typed
 
 
 class Decompression:

@@ -80,11 +80,11 @@ class TurboJpeg:
         """Lets go of the memory of all threads. Calling it again does nothing."""
         self._memory = None
 
-    def _buffer(self, shape: tuple[int, int, int]) -> Array:
+    def _opened(self) -> _Memory:
         memory = self._memory
         if memory is None:
             raise StateError("this JPEG decoder is closed; decode within its `with` block")
-        return memory.take(shape)
+        return memory
 
     def read(
         self,
@@ -116,9 +116,9 @@ class TurboJpeg:
             DecodeError: the data is no JPEG that the library can decode. What is decoded with a mere warning is
                 returned with a complaint, unless the warning is harmless.
         """
-        self._buffer((0, 0, 0))  # refuses when it is closed
+        memory = self._opened()
         if box is not None and borrow and reduce == 1:
-            part = self._part(data, header, box, color)
+            part = self._part(data, header, box, color, memory)
             if part is not None:
                 return Picture(part, None)
         with Decompression(self._library, data) as picture:
@@ -126,17 +126,17 @@ class TurboJpeg:
             frame = picture.crop(box, header.output_size(orient=False, reduce=reduce))
             shape = (frame[2], frame[3], CHANNELS[color])
             new = np.zeros if blank else np.empty
-            pixels = out if out is not None else self._buffer(shape) if borrow else new(shape, np.uint8)
+            pixels = out if out is not None else memory.take(shape) if borrow else new(shape, np.uint8)
             complaint = picture.fill(pixels, color)
         return Picture(pixels if box is None else cut(pixels, frame, box), complaint)
 
-    def _part(self, data: bytes, header: ImageHeader, box: Box, color: Color) -> Array | None:
+    def _part(self, data: bytes, header: ImageHeader, box: Box, color: Color, memory: _Memory) -> Array | None:
         """A box in one call of compiled code; None where there is none, and where something is out of the ordinary."""
         if self._decode_part is None or not header.block_width:
             return None
         size = header.height, header.width
         frame = around(box, size, header.block_width)
-        pixels = self._buffer((frame[2], frame[3], CHANNELS[color]))
+        pixels = memory.take((frame[2], frame[3], CHANNELS[color]))
         done = self._decode_part(data, size, frame, pixels, PIXEL_FORMATS[color])
         return cut(pixels, frame, box) if done else None
 
@@ -157,13 +157,14 @@ class TurboJpeg:
         decode = self._decode_part
         if decode is None:
             return [part.row for part in parts]
+        memory = self._opened()
         law, left = resampler.law(size, CHANNELS[color]), []
         for piece in _pieces(parts):
             if cancelled():
                 left += [part.row for part in piece]
                 continue
             jobs = [part.job() for part in piece]
-            buffer = self._buffer((1, max(job.frame_height * job.frame_width for job in jobs), law.channels))
+            buffer = memory.take((1, max(job.frame_height * job.frame_width for job in jobs), law.channels))
             files, at = [part.data for part in piece], 0
             while at < len(piece):
                 at += decode.resample(files[at:], jobs[at:], law, buffer, out, PIXEL_FORMATS[color])

@@ -79,9 +79,10 @@ def _scaled(image: Array, dtype: str, scale: float, out: Array | None) -> Array:
 
 
 def _saturated(image: Array, out: Array, scale: float) -> None:
-    # OpenCV turns what is beyond int32 into the least value of all.
+    # What OpenCV makes of infinities and of values beyond int32 depends on the processor.
     # NumPy limits them, as `cv2.min` takes an image of one pixel for the constant.
-    limited = np.minimum(image, np.iinfo(out.dtype).max / scale)
+    limits = np.iinfo(out.dtype)
+    limited = np.clip(image, limits.min / scale, limits.max / scale)
     cv2.addWeighted(limited, scale, limited, 0, 0, dst=out, dtype=_DEPTHS[out.dtype.name])
 
 
