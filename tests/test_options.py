@@ -11,7 +11,7 @@ def test_defaults():
     options = PipelineOptions(batch_size=8)
     assert (options.device, options.seed, options.prefetch) == ("cpu", 0, 2)
     assert (options.last_batch, options.on_error, options.max_failures) == ("keep", "raise", None)
-    assert options.memory_bytes is None
+    assert options.memory_limits == {}
 
 
 def test_threads():
@@ -26,8 +26,8 @@ def test_threads_where_affinity_is_unknown(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_memory():
-    assert PipelineOptions(batch_size=8, memory_limit="2GiB").memory_bytes == 2 * 1024**3
-    assert PipelineOptions(batch_size=8, memory_limit=4096).memory_bytes == 4096
+    assert PipelineOptions(batch_size=8, memory_limit="2GiB").memory_limits == {"cpu": 2 * 1024**3}
+    assert PipelineOptions(batch_size=8, memory_limit=4096).memory_limits == {"cpu": 4096}
 
 
 def test_numpy_numbers_are_numbers():
@@ -47,7 +47,7 @@ def test_numpy_numbers_are_numbers():
         ({"max_failures": -1}, "pipeline option max_failures is at least 0, got -1"),
         ({"last_batch": "drpo"}, "pipeline option last_batch takes 'keep' | 'drop' | 'pad', got 'drpo'"),
         ({"on_error": "ignore"}, "pipeline option on_error takes 'raise' | 'skip' | 'replace', got 'ignore'"),
-        ({"memory_limit": 1.5}, "pipeline option memory_limit takes int | str | None, got 1.5"),
+        ({"memory_limit": 1.5}, "pipeline option memory_limit takes int | str | Mapping | None, got 1.5"),
         (
             {"memory_limit": "much"},
             '\'much\' is not a size in bytes; write a whole number, or one such as "512MB" or "2GiB"',

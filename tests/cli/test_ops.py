@@ -11,7 +11,7 @@ from pipeplug.cli import main
 BLUR = '''
 from __future__ import annotations
 
-from pipeplug.operator import Context, Operator, PerSample
+from pipeplug import Context, Operator, PerSample
 from pipeplug.spec import TensorSpec
 from pipeplug.tensor import Tensor
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pipeplug.contexts import Context
 from pipeplug.graph.graph import Graph, Node, Ref
 from pipeplug.graph.placement import place
 from pipeplug.graph.plan import Plan, form_stages, make_plan
@@ -13,7 +14,7 @@ from pipeplug.graph.render import as_mermaid, as_text, changed_arguments
 from pipeplug.graph.trace import trace
 from pipeplug.graph.transfer import Copy
 from pipeplug.mapping import map_values
-from pipeplug.operator import Context, Operator, PerSample
+from pipeplug.operator import Operator, PerSample
 from pipeplug.runtime.randomness import Draws, Shapes
 from pipeplug.source import Source
 from pipeplug.spec import TensorSpec

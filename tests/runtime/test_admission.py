@@ -7,12 +7,12 @@ from pipeplug import TensorSpec
 from pipeplug.graph.graph import Ref
 from pipeplug.runtime.admission import Admission
 from pipeplug.runtime.iteration import Iteration, Rows
-from pipeplug.runtime.session import HostMemory
+from pipeplug.runtime.memory import Memory
 
 KIB = TensorSpec((1024,), "uint8")
 
 
-def iteration(memory: HostMemory, *names: str) -> Iteration:
+def iteration(memory: Memory, *names: str) -> Iteration:
     """One of four samples that holds 4 KiB a value."""
     rows = np.arange(4)
     made = Iteration(0, 0, Rows(rows, rows), str)
@@ -23,7 +23,7 @@ def iteration(memory: HostMemory, *names: str) -> Iteration:
 
 @pytest.mark.parametrize("prefetch", [1, 3])
 def test_by_number_alone_without_a_limit(prefetch: int):
-    admission = Admission(HostMemory(None), prefetch)
+    admission = Admission(Memory({}), prefetch)
     for _ in range(prefetch):
         assert admission.allows([])
         admission.begun += 1
@@ -33,7 +33,7 @@ def test_by_number_alone_without_a_limit(prefetch: int):
 
 
 def test_the_first_goes_alone_and_the_others_by_what_it_held():
-    memory = HostMemory(20 << 10)
+    memory = Memory({"cpu": 20 << 10})
     admission = Admission(memory, 10)
     assert admission.allows([])
     admission.begun = 1
@@ -41,9 +41,9 @@ def test_the_first_goes_alone_and_the_others_by_what_it_held():
     assert not admission.allows([first])
     admission.before_release(first)
     first.release([Ref("a")])
-    admission.learn(first, 0)
+    admission.learn(first, {})
     admission.handed_over = 1
-    assert first.peak == 8 << 10  # and the loop keeps 4 of them
+    assert first.peak == {"cpu": 8 << 10}  # and the loop keeps 4 of them
     admission.begun = 2
     second = iteration(memory, "a")
     assert admission.allows([second])  # 4 + 2 * 8 = 20
@@ -51,15 +51,15 @@ def test_the_first_goes_alone_and_the_others_by_what_it_held():
     assert not admission.allows([second])
     kept.restart()
     assert admission.allows([second])
-    admission.learn(first, copied=1)
+    admission.learn(first, {"cpu": 1})
     assert not admission.allows([second])
 
 
 def test_one_is_always_admitted_when_none_is_under_way():
-    memory = HostMemory(4 << 10)
+    memory = Memory({"cpu": 4 << 10})
     admission = Admission(memory, 2)
     kept = iteration(memory, "kept by the loop")
-    admission.learn(kept, 0)
+    admission.learn(kept, {})
     assert admission.allows([])
     admission.begun = 1
     assert not admission.allows([])

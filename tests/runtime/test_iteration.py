@@ -69,9 +69,9 @@ class TestValues:
         assert column.array.shape == (4, 2, 3)
         under_way.unfilled(Ref("a", 1), TensorSpec(), np.empty).put(0, Tensor(np.zeros(5)))
         under_way.unfilled(Ref("b"), TensorSpec.object(), np.empty).put(0, "text")
-        assert under_way.held() == {"a": 64 + 64, "b": 0}
+        assert under_way.held() == {("cpu", "a"): 64 + 64, ("cpu", "b"): 0}
         under_way.release([Ref("a"), Ref("c")])
-        assert under_way.held() == {"a": 64, "b": 0}
+        assert under_way.held() == {("cpu", "a"): 64, ("cpu", "b"): 0}
 
     def test_rows_without_a_copy_when_they_are_all(self):
         column = Column.unfilled(TensorSpec((2,), "int64"), 3, np.empty)

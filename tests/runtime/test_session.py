@@ -8,7 +8,7 @@ import pytest
 
 from pipeplug import Array, Context, MemoryLimitError, Operator, PipeplugError, Tensor, TensorSpec, ops, pipeline
 from pipeplug.memory.pool import block_size
-from pipeplug.runtime.session import HostMemory
+from pipeplug.runtime.memory import HostMemory
 
 
 class Opened:

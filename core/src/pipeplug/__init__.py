@@ -11,10 +11,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pipeplug.contexts import Context, CudaContext
+    from pipeplug.cuda import CudaKernel, CudaSource
     from pipeplug.errors import (
         ArgumentError,
         DeclarationError,
         DecodeError,
+        DeviceError,
         GraphError,
         MemoryLimitError,
         OperatorConflictError,
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
         UnknownOperatorError,
     )
     from pipeplug.graph.graph import Graph, Node, Ref
-    from pipeplug.operator import Context, Operator, PerSample, Value
+    from pipeplug.operator import Operator, PerSample, Value
     from pipeplug.ops import ops
     from pipeplug.options import PipelineOptions
     from pipeplug.pipeline import Pipeline, PipelineFunction, PipelineState, pipeline
@@ -44,13 +47,15 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "pipeplug.contexts": ("Context", "CudaContext"),
+    "pipeplug.cuda": ("CudaKernel", "CudaSource"),
     "pipeplug.errors": (
-        "ArgumentError", "DeclarationError", "DecodeError", "GraphError", "MemoryLimitError", "OperatorConflictError",
-        "PipeplugError", "PluginError", "SampleFailed", "SourceError", "SpecError", "StateError",
-        "TooManyFailuresError", "UnknownOperatorError",
+        "ArgumentError", "DeclarationError", "DecodeError", "DeviceError", "GraphError", "MemoryLimitError",
+        "OperatorConflictError", "PipeplugError", "PluginError", "SampleFailed", "SourceError", "SpecError",
+        "StateError", "TooManyFailuresError", "UnknownOperatorError",
     ),
     "pipeplug.graph.graph": ("Graph", "Node", "Ref"),
-    "pipeplug.operator": ("Context", "Operator", "PerSample", "Value"),
+    "pipeplug.operator": ("Operator", "PerSample", "Value"),
     "pipeplug.ops": ("ops",),
     "pipeplug.options": ("PipelineOptions",),
     "pipeplug.pipeline": ("Pipeline", "PipelineFunction", "PipelineState", "pipeline"),
@@ -65,12 +70,12 @@ _HOMES = {
 }  # fmt: skip
 
 __all__ = [
-    "ArgumentError", "Array", "Batch", "Check", "Context", "DeclarationError", "DecodeError", "Draws", "Graph",
-    "GraphError", "IndexedReader", "MemoryLimitError", "MemoryUse", "Node", "Operator", "OperatorConflictError",
-    "OperatorStatistics", "Outputs", "PerSample", "Pipeline", "PipelineFunction", "PipelineOptions", "PipelineState",
-    "PipeplugError", "PluginError", "Ref", "SampleFailed", "Shapes", "Source", "SourceError", "SpecError",
-    "StateError", "Statistics", "Tensor", "TensorSpec", "TooManyFailuresError", "UnknownOperatorError", "Value",
-    "eager", "hookimpl", "ops", "pipeline",
+    "ArgumentError", "Array", "Batch", "Check", "Context", "CudaContext", "CudaKernel", "CudaSource",
+    "DeclarationError", "DecodeError", "DeviceError", "Draws", "Graph", "GraphError", "IndexedReader",
+    "MemoryLimitError", "MemoryUse", "Node", "Operator", "OperatorConflictError", "OperatorStatistics", "Outputs",
+    "PerSample", "Pipeline", "PipelineFunction", "PipelineOptions", "PipelineState", "PipeplugError", "PluginError",
+    "Ref", "SampleFailed", "Shapes", "Source", "SourceError", "SpecError", "StateError", "Statistics", "Tensor",
+    "TensorSpec", "TooManyFailuresError", "UnknownOperatorError", "Value", "eager", "hookimpl", "ops", "pipeline",
 ]  # fmt: skip
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Literal
 
+from pipeplug.contexts import Context
 from pipeplug.errors import ArgumentError
-from pipeplug.operator import Context, Operator
+from pipeplug.operator import Operator
 from pipeplug.spec import TensorSpec
 
 if TYPE_CHECKING:

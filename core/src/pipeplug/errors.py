@@ -56,6 +56,10 @@ class MemoryLimitError(PipeplugError, MemoryError):
     """An allocation does not fit into `memory_limit`."""
 
 
+class DeviceError(PipeplugError, RuntimeError):
+    """A device, its driver or a package for it is missing, or does not do what it should."""
+
+
 class TooManyFailuresError(PipeplugError):
     """More samples failed than `max_failures` allows."""
 

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from pipeplug.contexts import Context, CudaContext
 from pipeplug.errors import ArgumentError, DeclarationError
-from pipeplug.operator import Call, Context, Operator, current_caller
+from pipeplug.interop.cupy import on_stream
+from pipeplug.operator import Call, Operator, current_caller
 from pipeplug.spec import TensorSpec
 from pipeplug.tensor import Batch, Tensor
 
@@ -39,6 +41,10 @@ class MapSamples(_Map):
     def cpu(self, *values: Tensor | object, context: Context) -> Any:
         return self.function(*[value.numpy() if isinstance(value, Tensor) else value for value in values])
 
+    def cuda(self, *values: Tensor | object, context: CudaContext) -> Any:
+        with on_stream(int(context.stream.handle), context.device):
+            return self.function(*[value.cupy() if isinstance(value, Tensor) else value for value in values])
+
 
 class MapBatches(_Map):
     """Applies a function to every batch: an array where samples are equal, else a list of arrays or objects."""
@@ -46,6 +52,16 @@ class MapBatches(_Map):
     def cpu(self, *values: Batch, context: Context) -> Any:
         results = self.function(*[self._as_argument(value) for value in values])
         return self._as_batch(results) if self.single else tuple(self._as_batch(each) for each in results)
+
+    def cuda(self, *values: Batch, context: CudaContext) -> Any:
+        with on_stream(int(context.stream.handle), context.device):
+            return self.function(*[self._on_device(value) for value in values])
+
+    @staticmethod
+    def _on_device(batch: Batch) -> Any:
+        if batch.is_object:
+            return batch.list()
+        return batch.cupy() if batch.is_equal else [sample.cupy() for sample in batch]
 
     @staticmethod
     def _as_argument(batch: Batch) -> Any:
@@ -83,7 +99,9 @@ def map_values(
 ) -> Any:
     """Applies a Python function to values, a sample or a batch a call.
 
-    The function gets NumPy arrays, or objects as they are, and returns arrays, numbers or objects.
+    The function gets NumPy arrays, or objects as they are, and returns arrays, numbers or objects. On a GPU it gets
+    CuPy arrays and returns arrays of CuPy, PyTorch or any other library that has the CUDA array interface, made on the
+    stream that is current in CuPy, and in PyTorch, while it runs.
 
     Args:
         function: takes one argument a value and returns `outputs` results, as a tuple when there are several.
@@ -92,7 +110,7 @@ def map_values(
         batch: whether a call takes a whole batch: an array (rows first), or a list where samples differ.
         parallel: whether calls may run in several threads at once; False means one by one, in order.
         spec: of the outputs, where it is known; then each batch is built in place.
-        device: where the function runs.
+        device: where the function runs: `"cpu"` or such as `"cuda:0"`.
         name: of the node; the function's name otherwise.
     """
     if not callable(function):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import Field, dataclass, field, fields
@@ -210,6 +210,10 @@ class Operator:
         """Whether kernel calls of this instance may run at the same time."""
         return self.parallel
 
+    def devices(self) -> tuple[str, ...]:
+        """The kinds of device that this instance has kernels for."""
+        return tuple(self.kernels)
+
     def title(self) -> str:
         """What the operator is called in the graph and in messages: its registered name, else that of its class.
 
@@ -226,29 +230,6 @@ class Operator:
     ) -> Any:
         """Applies the operator: records a node while a pipeline is traced, else computes at once."""
         return current_caller().call(Call(self, inputs, self.varying, name, device, key))
-
-
-class Context(Protocol):
-    """What a kernel may use."""
-
-    @property
-    def device(self) -> str:
-        """The device that the kernel runs on."""
-
-    def empty(self, spec: TensorSpec) -> Any:
-        """An uninitialised `Tensor` of a static spec: the sample's place in the batch where it can be, else scratch."""
-
-    def empty_batch(self, specs: Sequence[TensorSpec]) -> Any:
-        """An uninitialised `Batch` of static specs, in one array when they are equal."""
-
-    def fail(self, row: int, cause: Exception) -> None:
-        """Takes one sample of a batch kernel's input out of the iteration."""
-
-    def cancelled(self) -> bool:
-        """Whether nobody wants the results any more, as the loop was left: what a kernel then gives does not matter."""
-
-    def random(self, key: str) -> Any:
-        """The random numbers of the samples at hand for `key`."""
 
 
 def _once_a_class(function: Callable[[type[Operator]], T]) -> Callable[[type[Operator]], T]:

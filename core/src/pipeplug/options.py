@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Literal, TypedDict, get_type_hints
 
@@ -10,7 +12,9 @@ from pipeplug.arguments import convert
 from pipeplug.errors import ArgumentError
 from pipeplug.memory.units import parse_bytes
 
-MemoryLimit = int | str | None
+MemoryLimit = int | str | Mapping[str, int | str] | None
+
+_PLACE = re.compile(r"cpu|pinned|cuda:\d+").fullmatch
 
 
 class OtherOptions(TypedDict, total=False):
@@ -39,13 +43,15 @@ class PipelineOptions:
     Attributes:
         batch_size: samples in a batch.
         threads: how many threads run kernels; None means one for each processor that this process may use.
-        device: where operators run that have a kernel for it: `"cpu"`.
+        device: where operators run that have a kernel for it: `"cpu"`, `"cuda:0"`, …
         seed: of all random numbers and of the epochs' orders, from 0 to 2**64 - 1.
         prefetch: how many batches may be under way or waiting while the loop works on another.
         last_batch: `"keep"` the epoch's incomplete last batch as it is, `"drop"` it, or `"pad"` it by its last sample.
         on_error: when a sample fails, `"raise"`, `"skip"` it, or `"replace"` it by its batch's next good one.
         max_failures: how many samples of an epoch may fail before that is an error; None means any number.
-        memory_limit: bytes of host memory, or text such as `"2GiB"`, that values and free blocks together stay under.
+        memory_limit: bytes of host memory, or text such as `"2GiB"`, that values and free blocks together stay under;
+            a dict of such limits by device: `{"cpu": "8GiB", "pinned": "1GiB", "cuda:0": "2GiB"}`, which as text is
+            `"cpu=8GiB,pinned=1GiB,cuda:0=2GiB"`.
     """
 
     batch_size: int
@@ -69,8 +75,7 @@ class PipelineOptions:
                 raise ArgumentError(f"pipeline option {name} is at least {least}, got {value}")
         if self.seed >= 2**64:
             raise ArgumentError(f"pipeline option seed is less than 2**64, got {self.seed}")
-        if self.memory_limit is not None:
-            parse_bytes(self.memory_limit)  # raises, with advice
+        self.memory_limits  # noqa: B018 - raises, with advice
 
     @property
     def thread_count(self) -> int:
@@ -79,8 +84,17 @@ class PipelineOptions:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
     @property
-    def memory_bytes(self) -> int | None:
-        return None if self.memory_limit is None else parse_bytes(self.memory_limit)
+    def memory_limits(self) -> dict[str, int]:
+        """Bytes by device."""
+        if self.memory_limit is None:
+            return {}
+        limits: Mapping[str, int | str]
+        limits = self.memory_limit if isinstance(self.memory_limit, Mapping) else {"cpu": self.memory_limit}
+        if isinstance(self.memory_limit, str) and "=" in self.memory_limit:
+            limits = dict(part.split("=", 1) for part in self.memory_limit.split(",") if "=" in part)
+        if unknown := [each for each in limits if not _PLACE(each)]:
+            raise ArgumentError(f"memory_limit is by 'cpu', 'pinned', 'cuda:0', …, got {unknown[0]!r}")
+        return {device: parse_bytes(limit) for device, limit in limits.items()}
 
     def changed(self, changes: OptionChanges) -> PipelineOptions:
         """The options with some of them changed. Raises ArgumentError for an unknown name."""

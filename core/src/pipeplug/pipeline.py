@@ -122,7 +122,7 @@ class Pipeline:
     def __enter__(self) -> Self:
         if self._session is not None:
             raise StateError("this pipeline is open already; one `with` block at a time")
-        session = Session(self.plan, self._reader, seed=self.options.seed, memory_limit=self.options.memory_bytes)
+        session = Session(self.plan, self._reader, seed=self.options.seed, memory_limits=self.options.memory_limits)
         self._session = session.__enter__()
         return self
 
@@ -268,8 +268,8 @@ class Pipeline:
         return self._opened().counters.statistics()
 
     def memory(self) -> Mapping[str, MemoryUse]:
-        """Bytes by device."""
-        return {"cpu": self._opened().memory.use()}
+        """Bytes by device: of `"cpu"`, of each GPU, and `"pinned"` memory of the host between them."""
+        return self._opened().memory.use()
 
     def _identity(self) -> str:
         if self._fingerprint is None:

@@ -64,7 +64,7 @@ def open_target(options: argparse.Namespace, command: str, declare_flags: Declar
         args, kwargs = own.values(parser, flags)
         try:
             function = function.using(**changed_options(parser, flags))
-            _ = function.options.memory_bytes  # read here, so that a wrong size is wrong usage
+            _ = function.options.memory_limits  # read here, so that a wrong size is wrong usage
         except ArgumentError as error:
             parser.error(str(error))
         with _errors_at(file):

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from pipeplug.contexts import Context
 from pipeplug.errors import DeclarationError
 from pipeplug.graph.inference import infer
-from pipeplug.operator import Context, Operator, drawn_arguments
+from pipeplug.operator import Operator, drawn_arguments
 from pipeplug.spec import TensorSpec
 from pipeplug.tensor import Array, Batch, Tensor
 

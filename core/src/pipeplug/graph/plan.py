@@ -51,6 +51,11 @@ class Plan:
     graph: Graph
     stages: tuple[Stage, ...]
 
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The devices that anything runs on, each once."""
+        return tuple(dict.fromkeys(stage.device for stage in self.stages))
+
 
 def make_plan(traced: Graph, device: str, rewrite: Callable[[Graph], Graph] | None) -> Plan:
     """Places the graph, lets plugins rewrite it, and forms stages."""
@@ -135,7 +140,7 @@ def _stage(graph: Graph, nodes: list[Node]) -> Stage:
         inputs=tuple(inputs),
         outputs=tuple(ref for node in nodes for ref in node.refs if ref in used),
         batched=not is_per_sample(nodes[0]),
-        whole=not (is_per_sample(nodes[0]) or nodes[0].operator.splittable),
+        whole=not (is_per_sample(nodes[0]) or (nodes[0].operator.splittable and nodes[0].device == "cpu")),
         serial=not all(node.operator.is_parallel() for node in nodes),
         device=nodes[0].device or "cpu",
     )

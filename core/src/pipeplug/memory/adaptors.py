@@ -171,11 +171,7 @@ class LimitResource(_Lender):
     def allocate(self, size: int, *, stream: Stream | None = None) -> OwnedBuffer:
         """A buffer of `size` bytes. Raises MemoryLimitError when it does not fit into what the limit leaves."""
         if not self._ledger.take_within(self.limit_bytes, size):
-            raise MemoryLimitError(
-                f"{format_bytes(size)} ({size} bytes) were asked for while {self.live_bytes} bytes are in use, and "
-                f"memory_limit is {self.limit_bytes} bytes ({format_bytes(self.limit_bytes)}); "
-                "raise memory_limit, or lower batch_size or prefetch"
-            )
+            raise self._exceeded(size)
         try:
             return super().allocate(size, stream=stream)
         except BaseException:
@@ -186,6 +182,22 @@ class LimitResource(_Lender):
         """Give the buffer at `ptr` back upstream; its bytes are free for others after that, not before."""
         super().deallocate(ptr, size, stream=stream)
         self._ledger.gave(size)
+
+    def reserve(self, size: int) -> None:
+        """Count memory that comes from elsewhere. Raises MemoryLimitError when it does not fit."""
+        if not self._ledger.take_within(self.limit_bytes, size):
+            raise self._exceeded(size)
+
+    def unreserve(self, size: int) -> None:
+        """It is not in use any more."""
+        self._ledger.gave(size)
+
+    def _exceeded(self, size: int) -> MemoryLimitError:
+        return MemoryLimitError(
+            f"{format_bytes(size)} ({size} bytes) were asked for while {self.live_bytes} bytes are in use, and "
+            f"memory_limit is {self.limit_bytes} bytes ({format_bytes(self.limit_bytes)}); "
+            "raise memory_limit, or lower batch_size or prefetch"
+        )
 
 
 class StatisticsResource(_Lender):
@@ -215,3 +227,11 @@ class StatisticsResource(_Lender):
         buffer = self._take_back(ptr)
         self._ledger.gave(size)  # first: another thread may be given this very memory before `close` returns
         buffer.close(stream)
+
+    def reserve(self, size: int) -> None:
+        """Count memory that comes from elsewhere."""
+        self._ledger.took(size)
+
+    def unreserve(self, size: int) -> None:
+        """It is not in use any more."""
+        self._ledger.gave(size)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class Event(Protocol):
@@ -20,11 +20,11 @@ class Stream(Protocol):
     """An ordered queue of a device's work (`cuda.core.Stream`)."""
 
     @property
-    def handle(self) -> object:
-        """What a driver's functions take."""
+    def handle(self) -> Any:
+        """What a driver's functions take; its `int` is the address."""
 
-    def record(self) -> Event:
-        """Mark the end of the work queued so far."""
+    def record(self, event: Event | None = None) -> Event:
+        """Mark the end of the work queued so far, with `event` if one is given, which marks nothing else then."""
 
     def wait(self, event_or_stream: Event | Stream, /) -> None:
         """Let work queued from now on start after the event, or after the other stream's work so far."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pipeplug.runtime.iteration import Iteration
-from pipeplug.runtime.session import HostMemory
+from pipeplug.runtime.memory import Memory
 
 
 class Admission:
@@ -19,31 +19,43 @@ class Admission:
         handed_over: how many of them the loop has, or never gets.
     """
 
-    def __init__(self, memory: HostMemory, prefetch: int) -> None:
+    def __init__(self, memory: Memory, prefetch: int) -> None:
         self.begun = 0
         self.handed_over = 0
         self._memory = memory
         self._prefetch = prefetch
-        self._needed: int | None = None
-        self._copied = 0
+        self._needed: dict[str, int] | None = None
+        self._copied: dict[str, int] = {}
 
     def allows(self, iterations: Iterable[Iteration]) -> bool:
         """Whether one more fits beside these, which are under way."""
         under_way = self.begun - self.handed_over
-        if under_way == 0 or under_way >= self._prefetch or self._memory.limit is None:
+        if under_way == 0 or under_way >= self._prefetch or not self._memory.is_limited:
             return under_way < self._prefetch
         if self._needed is None:
             return False
-        held = sum(sum(iteration.held().values()) for iteration in iterations)
-        return self._memory.fits((under_way + 1) * self._needed + self._copied - held)
+        held: dict[str, int] = {}
+        for iteration in iterations:
+            for device, size in iteration.held_on_devices().items():
+                held[device] = held.get(device, 0) + size
+        return self._memory.fits(
+            {
+                device: (under_way + 1) * needed + self._copied.get(device, 0) - held.get(device, 0)
+                for device, needed in self._needed.items()
+            }
+        )
 
     def before_release(self, iteration: Iteration) -> None:
         """Takes note of what an iteration holds that is going to let go of some of it."""
-        if self._memory.limit is not None:
+        if self._memory.is_limited:
             iteration.note_peak()
 
-    def learn(self, iteration: Iteration, copied: int) -> None:
+    def learn(self, iteration: Iteration, copied: Mapping[str, int]) -> None:
         """Takes note of what an iteration needed that is complete, and of what was copied to leave samples out."""
         self.before_release(iteration)
-        self._needed = max(self._needed or 0, iteration.peak)
-        self._copied = max(self._copied, copied)
+        self._needed = _largest(self._needed or {}, iteration.peak)
+        self._copied = _largest(self._copied, copied)
+
+
+def _largest(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
+    return {device: max(first.get(device, 0), second.get(device, 0)) for device in {**first, **second}}

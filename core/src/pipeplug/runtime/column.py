@@ -10,8 +10,9 @@ import numpy as np
 
 from pipeplug.errors import DeclarationError
 from pipeplug.memory.pool import block_size
+from pipeplug.memory.resource import Stream
 from pipeplug.spec import DTYPES, OBJECT, TensorSpec
-from pipeplug.tensor import Array, Batch, Tensor, dtype_name, locked, read_only
+from pipeplug.tensor import Array, Batch, Tensor, dtype_name, locked, on_device, read_only
 
 Empty = Callable[[tuple[int, ...], str], Array]
 """Takes memory for a shape and a dtype."""
@@ -27,9 +28,10 @@ class Column:
     When the spec is static the entries lie in one array, which is the batch that a consumer gets.
     """
 
-    __slots__ = ("_places", "array", "dtype", "items", "layout", "shape")
+    __slots__ = ("_places", "array", "device", "dtype", "items", "layout", "shape")
 
     def __init__(self, array: Array | None, items: list[Any], layout: str | None, places: Mapping[int, int] | None):
+        self.device = "cpu"
         self.array = array
         self.items = items
         self.layout = layout
@@ -38,8 +40,10 @@ class Column:
         self._places = places
 
     @classmethod
-    def unfilled(cls, spec: TensorSpec, rows: int, empty: Empty) -> Column:
+    def unfilled(cls, spec: TensorSpec, rows: int, empty: Empty, device: str = "cpu") -> Column:
         """A column that per-sample kernels fill row by row."""
+        if device != "cpu":
+            return DeviceColumn([None] * rows, spec.layout, None, device)
         if spec.is_static and spec.dtype is not None:
             return cls(empty((rows, *spec.known_shape()), spec.dtype), [], spec.layout, None)
         return cls(None, [None] * rows, spec.layout, None)
@@ -48,10 +52,14 @@ class Column:
     def filled(cls, values: object, layout: str | None, rows: Sequence[int], total: int, *, failed: int = 0) -> Column:
         """A column of what a batch kernel gave for `rows`, after it reported that others `failed`."""
         batch = values if isinstance(values, Batch) else Batch.equal(np.asarray(values), layout)
+        if batch.device != "cpu":
+            batch = batch if batch.layout else Batch(None, batch.samples, layout)
         if len(batch) != len(rows):
             reported = f", reported {failed} with context.fail, which leaves {len(rows)}," if failed else ""
             raise DeclarationError(f"the kernel got {len(rows) + failed} samples{reported} and gave {len(batch)}")
         places = None if len(rows) == total else {row: place for place, row in enumerate(rows)}
+        if batch.device != "cpu":
+            return DeviceColumn(batch, batch.layout, places, batch.device)
         array = batch.numpy() if batch.is_equal else None
         return cls(array, [] if batch.is_equal else list(batch), batch.layout or layout, places)
 
@@ -61,6 +69,9 @@ class Column:
         if self.array is not None:
             return block_size(self.array.nbytes)
         return sum(block_size(item.numpy().nbytes) for item in self.items if isinstance(item, Tensor))
+
+    def use(self, stream: Stream) -> None:
+        """Lets work queued on `stream` from now on use the entries, which matters for those on a device."""
 
     def sample(self, row: int) -> Any:
         """The entry as a kernel's input: a Tensor that cannot be written to, or an object."""
@@ -148,6 +159,59 @@ class Column:
         return Batch.equal(self.array, self.layout).take(places, empty)
 
 
+class DeviceColumn(Column):
+    """One value of an iteration on a device: a batch that a kernel made, or a sample for each row that kernels fill."""
+
+    __slots__ = ("entries",)
+
+    def __init__(
+        self, entries: Batch | list[Any], layout: str | None, places: Mapping[int, int] | None, device: str
+    ) -> None:
+        super().__init__(None, [], layout, places)
+        self.device = device
+        self.entries = entries
+
+    @property
+    def block_bytes(self) -> int:
+        if isinstance(self.entries, Batch):
+            return block_size(self.entries.nbytes)
+        return sum(block_size(item.nbytes) for item in self.entries if isinstance(item, Tensor))
+
+    def use(self, stream: Stream) -> None:
+        if isinstance(self.entries, Batch):
+            self.entries.samples.use(stream)
+            return
+        for item in self.entries:
+            if isinstance(item, Tensor):
+                on_device(item.data).use(stream)
+
+    def sample(self, row: int) -> Any:
+        return self.entries[row if self._places is None else self._places[row]]
+
+    def argument(self, row: int) -> Any:
+        raise DeclarationError("arguments that vary by sample lie in memory of the host")
+
+    def arguments(self, rows: range) -> list[Any]:
+        return [self.argument(row) for row in rows]
+
+    def put(self, row: int, value: Any) -> None:
+        assert isinstance(self.entries, list), "per-sample kernels fill it"
+        self.entries[row] = value
+
+    def check(self, spec: TensorSpec) -> None:
+        assert isinstance(self.entries, Batch), "of what per-sample kernels give each is checked"
+        found = self.entries.spec
+        if not spec.with_layout(None).admits(found):
+            raise _unlike(f"{spec.dtype} {spec.shape}", f"{found.dtype} {found.shape}")
+
+    def batch(self, rows: Sequence[int], empty: Empty) -> Batch:
+        places = rows if self._places is None else [self._places[row] for row in rows]
+        if not isinstance(self.entries, Batch):
+            return _gathered([self.entries[place] for place in places], self.layout)
+        whole = len(places) == len(self.entries) and _adjoin(places)
+        return self.entries if whole else self.entries.take(places)
+
+
 def _adjoin(rows: Sequence[int]) -> bool:
     """Whether there are rows, and each follows the one before."""
     if isinstance(rows, range):
@@ -200,7 +264,7 @@ def as_argument(value: Any) -> Any:
 def check_value(spec: TensorSpec, value: Any) -> None:
     """Raises DeclarationError when what a kernel gave for one sample is not what `infer` says."""
     if isinstance(value, Tensor):
-        _check(spec, value.shape, value.numpy().dtype)
+        _check(spec, value.shape, value.data.dtype)
     elif spec.shape and not spec.is_object:
         raise _unlike(f"{spec.dtype} {spec.shape}", f"the object {value!r:.80}")
 

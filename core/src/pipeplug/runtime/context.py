@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from pipeplug.errors import MemoryLimitError
 from pipeplug.runtime.column import Column, Empty
 from pipeplug.runtime.iteration import Iteration
+from pipeplug.runtime.memory import Memory
 from pipeplug.runtime.randomness import Draws, key_hash
+from pipeplug.runtime.transfers import Staging, to_host
 from pipeplug.spec import TensorSpec
 from pipeplug.tensor import Array, Batch, Tensor
 
@@ -22,14 +25,16 @@ class SampleContext:
     Attributes:
         index: place in the source of the sample at hand.
         handed: the places in batches that the kernel asked for, by output.
+        counts: what the kernel counted.
     """
 
-    __slots__ = ("_columns", "_empty", "_row", "cancelled", "device", "handed", "index")
+    __slots__ = ("_columns", "_empty", "_row", "cancelled", "counts", "device", "handed", "index")
 
     def __init__(self, device: str, empty: Empty, cancelled: Callable[[], bool] = never) -> None:
         self.device = device
         self.cancelled = cancelled
         self.index = 0
+        self.counts: dict[str, int] = {}
         self.handed: list[Tensor | None] = []
         self._empty = empty
         self._columns: Sequence[Column | None] = ()
@@ -55,9 +60,16 @@ class SampleContext:
     def empty_batch(self, specs: Sequence[TensorSpec]) -> Batch:
         return empty_batch(specs, self._empty)
 
+    def as_sample(self, value: Any, layout: str | None) -> Any:
+        """What a kernel gave for a sample; on a device a tensor there."""
+        return value
+
     def fail(self, row: int, cause: Exception) -> None:
         """A per-sample kernel fails by raising."""
         raise cause
+
+    def count(self, what: str, number: int = 1) -> None:
+        self.counts[what] = self.counts.get(what, 0) + number
 
 
 class BatchContext:
@@ -67,6 +79,7 @@ class BatchContext:
 
     Attributes:
         failed: causes of failure by place in the kernel's input.
+        counts: what the kernel counted.
         handed: the places in whole batches that the kernel asked for.
     """
 
@@ -79,10 +92,13 @@ class BatchContext:
         seed: int,
         columns: Sequence[Column | None] = (),
         cancelled: Callable[[], bool] = never,
+        memory: Memory | None = None,
     ) -> None:
         self.cancelled = cancelled
         self.device = device
         self.failed: dict[int, BaseException] = {}
+        self.counts: dict[str, int] = {}
+        self._memory = memory
         self._empty = empty
         self._iteration = iteration
         self._rows = rows
@@ -109,6 +125,26 @@ class BatchContext:
         if isinstance(cause, MemoryLimitError):  # which is no fault of the sample: the call is made again
             raise cause
         self.failed[row] = cause
+
+    def count(self, what: str, number: int = 1) -> None:
+        self.counts[what] = self.counts.get(what, 0) + number
+
+    def as_batch(self, values: Any, layout: str | None) -> Any:
+        """What a kernel gave, where it is not a batch or an array of the host."""
+        return values
+
+    def moved(self, batch: Batch) -> Batch:
+        """The batch in memory of the host: a copy of one of a device."""
+        if batch.device == "cpu":
+            return batch
+        assert self._memory is not None, "who plans a copy opens the device"
+        device = self._memory.device(batch.device)
+        with device.stream() as stream:
+            staging = Staging(device, self._memory.staging(), stream)
+            try:
+                return to_host(batch, staging, stream, self._empty)
+            finally:
+                staging.close()
 
     def random(self, key: str) -> Draws:
         positions = self._iteration.rows.positions[list(self._rows)]

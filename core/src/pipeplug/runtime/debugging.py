@@ -32,19 +32,20 @@ def run_positions(
     where = np.asarray(positions, np.int64)
     indices = np.asarray([order[int(position)] for position in positions], np.int64)
     iteration = Iteration(0, epoch, Rows(where, indices), lambda index: origin_of(reader, index), keep_frames=True)
-    with Session(plan, reader, seed=seed, memory_limit=None, lent=lent) as session:
+    with Session(plan, reader, seed=seed, memory_limits={}, lent=lent) as session:
         for stage, program in zip(plan.stages, session.programs, strict=True):
             rows = range(len(where))
             with calling(CALLS_OF_KERNELS):
                 if stage.batched:
-                    run_batch(program, iteration, rows, session.memory.empty, Timings(), never, seed, stage.device)
+                    run_batch(program, iteration, rows, session.memory, Timings(), never, seed, stage.device)
                 else:
-                    run_samples(program, iteration, rows, session.memory.empty, Timings(), never, stage.device)
+                    run_samples(program, iteration, rows, session.memory, Timings(), never, stage.device)
             if iteration.failures:
                 failure = iteration.failures[min(iteration.failures)]
                 raise failure from failure.cause
         rows_wanted = list(range(len(where)))
         batches = {
-            name: iteration.columns[ref].batch(rows_wanted, session.memory.empty) for name, ref in plan.graph.outputs
+            name: session.memory.packed(iteration.columns[ref].batch(rows_wanted, session.memory.empty))
+            for name, ref in plan.graph.outputs
         }
     return Outputs(batches, where, indices, 0, epoch, ())

@@ -19,7 +19,7 @@ from pipeplug.runtime.eager import CALLS_OF_KERNELS
 from pipeplug.runtime.executor import Executor
 from pipeplug.runtime.frames import forget_frames
 from pipeplug.runtime.invoke import outputs_of, run_batch, run_samples
-from pipeplug.runtime.iteration import Iteration, Rows
+from pipeplug.runtime.iteration import Iteration, Rows, by_device
 from pipeplug.runtime.order import LastBatch
 from pipeplug.runtime.outputs import Outputs
 from pipeplug.runtime.reading import ItemReading
@@ -126,13 +126,18 @@ class Epoch:
 
     def _holders(self) -> str:
         """Who holds memory: nodes, and whoever keeps what was delivered."""
-        held: dict[str, int] = {}
+        held: dict[tuple[str, str], int] = {}
         for iteration in list(self._iterations.values()):
-            for node, size in iteration.held().items():
-                held[node] = held.get(node, 0) + size
-        others = self._session.memory.use().live - sum(held.values())
-        parts = [f"{format_bytes(size)} by {node}" for node, size in held.items() if size]
-        parts.append(f"{format_bytes(max(others, 0))} by batches that the loop keeps and by running kernels")
+            for holder, size in iteration.held().items():
+                held[holder] = held.get(holder, 0) + size
+        parts = [f"{format_bytes(size)} {_on(device)}by {node}" for (device, node), size in held.items() if size]
+        by_iterations = by_device(held)
+        for device, use in self._session.memory.use().items():
+            others = max(use.live - by_iterations.get(device, 0), 0)
+            if others or device == "cpu":
+                parts.append(
+                    f"{format_bytes(others)} {_on(device)}by batches that the loop keeps and by running kernels"
+                )
         return f"Held: {', '.join(parts)}"
 
     def _schedule(self) -> Schedule:
@@ -185,7 +190,7 @@ class Epoch:
         iteration = self._iterations[task.iteration]
         stage, program = self._stages[task.stage], self._session.programs[task.stage]
         timings = Timings()
-        empty = self._session.memory.empty
+        memory = self._session.memory
         try:
             if self._reading is not None and isinstance(stage.nodes[0].operator, Source):
                 return self._read(iteration, stage.nodes[0], task.stage, timings)
@@ -195,10 +200,10 @@ class Epoch:
                 rows = rows[task.chunk * chunk : (task.chunk + 1) * chunk]
             if stage.batched:
                 run_batch(
-                    program, iteration, rows, empty, timings, self._is_cancelled, self._session.seed, stage.device
+                    program, iteration, rows, memory, timings, self._is_cancelled, self._session.seed, stage.device
                 )
             else:
-                run_samples(program, iteration, rows, empty, timings, self._is_cancelled, stage.device)
+                run_samples(program, iteration, rows, memory, timings, self._is_cancelled, stage.device)
         finally:
             self._session.counters.merge(timings)
         return None
@@ -276,7 +281,7 @@ class Epoch:
         good = iteration.good_rows()
         self._unreported = () if good else failures
         if not good:
-            self._admission.learn(iteration, 0)
+            self._admission.learn(iteration, {})
             counters.passed += 1
             return None
         rows = good if self._options.on_error == "skip" else replaced(len(iteration.rows), good)
@@ -296,15 +301,22 @@ class Epoch:
         else:
             padding = sum(row >= first_padding for row in rows)
         batches = {name: self._batch(iteration, name, ref, rows) for name, ref in self._outputs}
-        copied = sum(batch.nbytes for batch in batches.values()) if iteration.failures else 0
+        copied: dict[str, int] = {}
+        if iteration.failures:
+            for batch in batches.values():
+                copied[batch.device] = copied.get(batch.device, 0) + batch.nbytes
         self._admission.learn(iteration, copied)
         return Outputs(batches, positions[rows], iteration.rows.indices[rows], padding, iteration.epoch, failures)
 
     def _batch(self, iteration: Iteration, name: str, ref: Ref, rows: list[int]) -> Batch:
         try:
-            return iteration.columns[ref].batch(rows, self._session.memory.empty)
+            return self._session.memory.packed(iteration.columns[ref].batch(rows, self._session.memory.empty))
         except SpecError as error:
             raise SpecError(f"output {name!r}, which {ref} makes: {error}; convert them to one kind before") from error
+
+
+def _on(device: str) -> str:
+    return "" if device == "cpu" else f"on {device} "
 
 
 def replaced(total: int, good: list[int]) -> list[int]:

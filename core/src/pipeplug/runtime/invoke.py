@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from pipeplug.errors import DeclarationError, MemoryLimitError, SpecError
+from pipeplug.errors import DeclarationError, DeviceError, MemoryLimitError, SpecError
 from pipeplug.graph.graph import Node
 from pipeplug.runtime.column import Column, Empty, as_argument, as_input, check_value
 from pipeplug.runtime.context import BatchContext, SampleContext
+from pipeplug.runtime.cuda_context import CudaBatchContext, CudaSampleContext
 from pipeplug.runtime.iteration import Iteration
+from pipeplug.runtime.memory import Memory
 from pipeplug.runtime.program import Program, Step
 from pipeplug.runtime.statistics import Timings
 from pipeplug.signature import STATE
@@ -24,7 +26,7 @@ def run_samples(
     program: Program,
     iteration: Iteration,
     rows: range,
-    empty: Empty,
+    memory: Memory,
     timings: Timings,
     cancelled: Callable[[], bool],
     device: str,
@@ -33,21 +35,38 @@ def run_samples(
 
     After a MemoryLimitError the next call for these rows goes on with the sample that met the limit.
     """
+    if device == "cpu":
+        _run_rows(program, iteration, rows, memory.empty, timings, SampleContext(device, memory.empty, cancelled))
+        return
+    gpu, pinned = memory.device(device), memory.staging()
+    with gpu.stream() as stream:
+        context = CudaSampleContext(gpu, pinned, stream, cancelled)
+        try:
+            for _, ref in program.samples:
+                if ref in iteration.columns:
+                    iteration.columns[ref].use(stream)
+            _run_rows(program, iteration, rows, memory.empty, timings, context)
+        finally:
+            context.end()
+
+
+def _run_rows(
+    program: Program, iteration: Iteration, rows: range, empty: Empty, timings: Timings, context: SampleContext
+) -> None:
     task = program.number, rows.start
     rows = range(iteration.reached.get(task, rows.start), rows.stop)
-    context = SampleContext(device, empty, cancelled)
     # A column is missing when no row of its stage succeeded; then no row is left here either.
     columns = iteration.columns
     samples = [(slot, columns[ref]) for slot, ref in program.samples if ref in columns]
     arguments = [(slot, columns[ref].arguments(rows)) for slot, ref in program.arguments if ref in columns]
     indices = iteration.rows.indices[rows.start : rows.stop].tolist()
-    targets = [_targets(step, iteration, empty) for step in program.steps]
+    targets = [_targets(step, iteration, empty, context.device) for step in program.steps]
     spent = _Spent(program)
     try:
         for place, row in enumerate(rows):
             if iteration.failures and iteration.has_lost(row, program.lineage):
                 continue
-            if cancelled():
+            if context.cancelled():
                 return
             slots: list[Any] = [None] * program.slots
             for slot, column in samples:
@@ -66,26 +85,33 @@ def run_samples(
 class _Spent:
     """Time, calls and failures of the steps of a stage in one task: lists, for they are counted for every sample."""
 
-    __slots__ = ("calls", "failures", "nanoseconds", "steps")
+    __slots__ = ("calls", "counts", "failures", "nanoseconds", "steps")
 
     def __init__(self, program: Program) -> None:
         self.steps = program.steps
+        self.counts = Timings()
         self.calls = [0] * len(self.steps)
         self.failures = [0] * len(self.steps)
         self.nanoseconds = [0] * len(self.steps)
 
+    def count(self, step: Step, counts: dict[str, int]) -> None:
+        """Moves what a kernel counted."""
+        self.counts.count(step.node.name, counts)
+        counts.clear()
+
     def add_to(self, timings: Timings) -> None:
+        timings.merge(self.counts)
         for step, nanoseconds, calls, failures in zip(
             self.steps, self.nanoseconds, self.calls, self.failures, strict=True
         ):
             timings.add(step.node.name, nanoseconds, calls, failures)
 
 
-def _targets(step: Step, iteration: Iteration, empty: Empty) -> list[Column | None]:
+def _targets(step: Step, iteration: Iteration, empty: Empty, device: str = "cpu") -> list[Column | None]:
     """The columns in which the outputs of a step belong that leave its stage."""
     try:
         return [
-            None if ref is None else iteration.unfilled(ref, spec, empty)
+            None if ref is None else iteration.unfilled(ref, spec, empty, device)
             for ref, spec in zip(step.leaving, step.node.specs, strict=True)
         ]
     except MemoryLimitError as error:
@@ -110,10 +136,7 @@ def _run_sample(
         columns = targets[number]
         try:
             context.aim(columns, row)
-            varying = {name: slots[slot] for name, slot in step.keywords}
-            for name, slot in step.made:
-                varying[name] = as_argument(slots[slot])
-            result = step.function(*[slots[slot] for slot in step.inputs], context=context, **step.constants, **varying)
+            result = _called(step, slots, context)
             if step.node.output_names is None:
                 value = _keep(result, step.node.specs[0], columns[0], context.handed[0], row)
                 if step.used[0]:
@@ -123,16 +146,39 @@ def _run_sample(
         except MemoryLimitError as error:
             raise _named(error, step.node) from None
         except (Exception, SystemExit) as error:  # an operator that calls exit() ends its sample, not the program
+            if isinstance(error, DeviceError):  # which no other sample can be run on either
+                raise
             inputs = [slots[slot] for slot in step.inputs]
             iteration.fail(row, step.node, _explained(error, inputs), program.number)
             spent.failures[number] += 1
             return
+        if context.counts:
+            spent.count(step, context.counts)
         for slot in step.cleared:
             slots[slot] = None
         ended = perf_counter_ns()
         spent.calls[number] += 1
         spent.nanoseconds[number] += ended - started
         started = ended
+
+
+def _called(step: Step, slots: list[Any], context: SampleContext) -> Any:
+    """What a kernel gives for one sample."""
+    varying = {name: slots[slot] for name, slot in step.keywords}
+    for name, slot in step.made:
+        varying[name] = as_argument(slots[slot])
+    result = step.function(*[slots[slot] for slot in step.inputs], context=context, **step.constants, **varying)
+    return result if context.device == "cpu" else _on_device(step, context, result)
+
+
+def _on_device(step: Step, context: SampleContext, result: Any) -> Any:
+    """What a kernel for a device gave, arrays of other libraries as tensors."""
+    results = zip(outputs_of(step.node, result), step.node.specs, strict=True)
+    tensors = [context.as_sample(value, spec.layout) for value, spec in results]
+    names = step.node.output_names
+    if names is None:
+        return tensors[0]
+    return dict(zip(names, tensors, strict=True)) if names else tuple(tensors)
 
 
 def _explained(error: BaseException, inputs: Sequence[Any]) -> BaseException:
@@ -214,7 +260,7 @@ def run_batch(
     program: Program,
     iteration: Iteration,
     rows: range,
-    empty: Empty,
+    memory: Memory,
     timings: Timings,
     cancelled: Callable[[], bool],
     seed: int,
@@ -227,21 +273,49 @@ def run_batch(
         good = [row for row in rows if not iteration.has_lost(row, program.lineage)]
     if not good:
         return
-    # Parts of a batch are put together; of a whole one the kernel's own batch is taken.
-    columns = _targets(step, iteration, empty) if step.node.operator.splittable else []
-    context = BatchContext(device, empty, iteration, good, seed, columns, cancelled)
+    if device == "cpu":
+        # Parts of a batch are put together; of a whole one the kernel's own batch is taken.
+        columns = _targets(step, iteration, memory.empty) if step.node.operator.splittable else []
+        context = BatchContext(device, memory.empty, iteration, good, seed, columns, cancelled, memory)
+        _run_whole(program, iteration, good, context, columns, memory.empty, timings)
+        return
+    gpu, pinned = memory.device(device), memory.staging()
+    with gpu.stream() as stream:
+        work = CudaBatchContext(gpu, pinned, stream, iteration, good, seed, cancelled)
+        try:
+            for ref in step.node.inputs:
+                iteration.columns[ref].use(stream)
+            _run_whole(program, iteration, good, work, [], memory.empty, timings)
+        finally:
+            work.end()
+
+
+def _run_whole(
+    program: Program,
+    iteration: Iteration,
+    rows: Sequence[int],
+    context: BatchContext,
+    columns: Sequence[Column | None],
+    empty: Empty,
+    timings: Timings,
+) -> None:
+    (step,) = program.steps
     started = perf_counter_ns()
     try:
-        _call_batch_kernel(step, iteration, good, context, columns, empty)
+        _call_batch_kernel(step, iteration, rows, context, columns, empty)
     except MemoryLimitError as error:
         raise _named(error, step.node) from None
+    except DeviceError:  # which is no fault of the samples
+        raise
     except (Exception, SystemExit) as error:
-        context.failed = dict.fromkeys(range(len(good)), error)
+        context.failed = dict.fromkeys(range(len(rows)), error)
     else:
-        calls = len(good) - len(context.failed) if columns else 1
+        calls = len(rows) - len(context.failed) if columns else 1
         timings.add(step.node.name, perf_counter_ns() - started, calls)
+    if context.counts:
+        timings.count(step.node.name, context.counts)
     for place, cause in context.failed.items():
-        iteration.fail(good[place], step.node, cause, program.number)
+        iteration.fail(rows[place], step.node, cause, program.number)
         timings.failed(step.node.name)
 
 
@@ -263,7 +337,8 @@ def _call_batch_kernel(
         results = _without_swapped_parts(results, columns, context.handed)
     for output, values in enumerate(results):
         spec = node.specs[output]
-        part = Column.filled(values, spec.layout, left, len(iteration.rows), failed=len(context.failed))
+        batch = context.as_batch(values, spec.layout)
+        part = Column.filled(batch, spec.layout, left, len(iteration.rows), failed=len(context.failed))
         part.check(spec)
         if not columns:
             iteration.columns[step.refs[output]] = part

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -46,7 +46,7 @@ class Iteration:
         columns: the values so far.
         failures: by row, of the samples that have failed.
         reached: by stage and first row of a chunk, the row at which it stands.
-        peak: the most bytes that the values have held, as far as noted.
+        peak: the most bytes that the values have held, by device, as far as noted.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Iteration:
         self.columns: dict[Ref, Column] = {}
         self.failures: dict[int, SampleFailed] = {}
         self.reached: dict[tuple[int, int], int] = {}
-        self.peak = 0
+        self.peak: dict[str, int] = {}
         self._failed_in: dict[int, set[int]] = {}
         self._origin = origin
         self._keep_frames = keep_frames
@@ -72,11 +72,11 @@ class Iteration:
         """Whether a sample failed in one of these stages."""
         return row in self.failures and not lineage.isdisjoint(self._failed_in[row].copy())
 
-    def unfilled(self, ref: Ref, spec: TensorSpec, empty: Empty) -> Column:
+    def unfilled(self, ref: Ref, spec: TensorSpec, empty: Empty, device: str = "cpu") -> Column:
         """The column that the chunks of a stage fill together."""
         with self._lock:
             if ref not in self.columns:
-                self.columns[ref] = Column.unfilled(spec, len(self.rows), empty)
+                self.columns[ref] = Column.unfilled(spec, len(self.rows), empty, device)
             return self.columns[ref]
 
     def fail(self, row: int, node: Node, cause: BaseException, stage: int) -> None:
@@ -103,16 +103,22 @@ class Iteration:
         by_position = {self.failures[row].position: self.failures[row] for row in sorted(self.failures, reverse=True)}
         return tuple(reversed(by_position.values()))
 
-    def held(self) -> dict[str, int]:
-        """Bytes by node that the values hold."""
-        held: dict[str, int] = {}
+    def held(self) -> dict[tuple[str, str], int]:
+        """Bytes that the values hold, by device and node."""
+        held: dict[tuple[str, str], int] = {}
         for ref, column in self.columns.copy().items():
-            held[ref.node] = held.get(ref.node, 0) + column.block_bytes
+            holder = column.device, ref.node
+            held[holder] = held.get(holder, 0) + column.block_bytes
         return held
+
+    def held_on_devices(self) -> dict[str, int]:
+        """Bytes that the values hold, by device."""
+        return by_device(self.held())
 
     def note_peak(self) -> None:
         """Keeps the most that the values have held; to be called before some of them go."""
-        self.peak = max(self.peak, sum(self.held().values()))
+        for device, size in self.held_on_devices().items():
+            self.peak[device] = max(self.peak.get(device, 0), size)
 
     def release(self, refs: Sequence[Ref]) -> None:
         """Drops values that nobody needs any more."""
@@ -125,3 +131,11 @@ class Iteration:
         self.failures.clear()
         self.reached.clear()
         self._failed_in.clear()
+
+
+def by_device(held: Mapping[tuple[str, str], int]) -> dict[str, int]:
+    """The sums over nodes."""
+    sums: dict[str, int] = {}
+    for (device, _), size in held.items():
+        sums[device] = sums.get(device, 0) + size
+    return sums

@@ -10,39 +10,10 @@ from typing import Any, Self
 from pipeplug.errors import PipeplugError
 from pipeplug.graph.graph import Node
 from pipeplug.graph.plan import Plan
-from pipeplug.memory import HostResource, LimitResource, PoolResource, StatisticsResource
-from pipeplug.memory.array import empty
+from pipeplug.runtime.memory import Memory
 from pipeplug.runtime.program import Program, compile_stages
-from pipeplug.runtime.statistics import Counters, MemoryUse
+from pipeplug.runtime.statistics import Counters
 from pipeplug.source import Reader
-from pipeplug.tensor import Array
-
-
-class HostMemory:
-    """The host memory of a pipeline: a pool over a limit."""
-
-    def __init__(self, limit: int | None) -> None:
-        self.limit = limit
-        self._taken = StatisticsResource(HostResource())
-        self._pool = PoolResource(self._taken if limit is None else LimitResource(self._taken, limit))
-        self._lent = StatisticsResource(self._pool)
-
-    def empty(self, shape: tuple[int, ...], dtype: str) -> Array:
-        """An uninitialised array, whose memory comes back when nobody refers to it any more."""
-        return empty(self._lent, shape, dtype)
-
-    def fits(self, size: int) -> bool:
-        """Whether `size` more bytes would stay within the limit, which counts whole blocks."""
-        return self.limit is None or self._pool.live_bytes + size <= self.limit
-
-    def use(self) -> MemoryUse:
-        """What values hold, the most that they held, and what waits for reuse."""
-        lent, taken = self._lent.statistics, self._taken.statistics
-        return MemoryUse(lent.live, lent.peak, taken.live, taken.peak, self.limit)
-
-    def close(self) -> None:
-        """Gives free memory back to the system, and the rest when consumers let go of it."""
-        self._pool.close()
 
 
 class Session:
@@ -51,11 +22,13 @@ class Session:
     A reader that is a context manager is entered and left, unless another session, which has entered it, has `lent` it.
     """
 
-    def __init__(self, plan: Plan, reader: Reader, *, seed: int, memory_limit: int | None, lent: bool = False) -> None:
+    def __init__(
+        self, plan: Plan, reader: Reader, *, seed: int, memory_limits: Mapping[str, int], lent: bool = False
+    ) -> None:
         self.plan = plan
         self.reader = reader
         self.seed = seed
-        self.memory = HostMemory(memory_limit)
+        self.memory = Memory(memory_limits, plan.devices)
         self.counters = Counters(tuple(node.name for stage in plan.stages for node in stage.nodes))
         self.programs: Sequence[Program] = ()
         self._lent = lent

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from pipeplug.errors import SampleFailed
 
@@ -20,12 +21,14 @@ class OperatorStatistics:
         calls: kernel calls that succeeded: one a sample, or one a batch.
         seconds: time in them, added over threads.
         failures: samples that failed in them.
+        counts: what the kernels counted, such as samples by the decoder that took them.
     """
 
     name: str
     calls: int
     seconds: float
     failures: int
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +76,11 @@ class MemoryUse:
 class Timings:
     """Counts by node: of one task, which its thread alone writes, or of all."""
 
-    __slots__ = ("_by_node",)
+    __slots__ = ("_by_node", "_counts")
 
     def __init__(self) -> None:
         self._by_node: dict[str, tuple[int, int, int]] = {}
+        self._counts: dict[str, dict[str, int]] = {}
 
     def add(self, node: str, nanoseconds: int, calls: int = 1, failures: int = 0) -> None:
         """Adds kernel calls that succeeded, their time, and samples that failed."""
@@ -89,13 +93,21 @@ class Timings:
     def failed(self, node: str) -> None:
         self.add(node, 0, calls=0, failures=1)
 
+    def count(self, node: str, counts: Mapping[str, int]) -> None:
+        """Adds what a kernel counted."""
+        sums = self._counts.setdefault(node, {})
+        for what, number in counts.items():
+            sums[what] = sums.get(what, 0) + number
+
     def merge(self, other: Timings) -> None:
         for node, (calls, nanoseconds, failures) in other._by_node.items():
             self.add(node, nanoseconds, calls, failures)
+        for node, counts in other._counts.items():
+            self.count(node, counts)
 
     def of(self, node: str) -> OperatorStatistics:
         calls, nanoseconds, failures = self._by_node.get(node, (0, 0, 0))
-        return OperatorStatistics(node, calls, nanoseconds / 1e9, failures)
+        return OperatorStatistics(node, calls, nanoseconds / 1e9, failures, dict(self._counts.get(node, {})))
 
 
 class Counters:
