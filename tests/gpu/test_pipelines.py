@@ -9,8 +9,8 @@ from tests.integration.test_devices import *  # noqa: F403
 from tests.integration.test_devices import VALUES, scaled
 
 
-@pytest.fixture(autouse=True)
-def device() -> None:  # type: ignore[no-redef]
+@pytest.fixture(autouse=True)  # type: ignore[no-redef]
+def device() -> None:
     """The card itself, in the place of the one that is none."""
 
 

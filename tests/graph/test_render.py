@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pipeplug.batch import Batch
 from pipeplug.contexts import Context
 from pipeplug.graph.graph import Graph, Node, Ref
 from pipeplug.graph.placement import place
@@ -18,7 +19,7 @@ from pipeplug.operator import Operator, PerSample
 from pipeplug.runtime.randomness import Draws, Shapes
 from pipeplug.source import Source
 from pipeplug.spec import TensorSpec
-from pipeplug.tensor import Array, Batch, Tensor
+from pipeplug.tensor import Array, Tensor
 
 IMAGE = TensorSpec((None, None, 3), "uint8", "HWC")
 

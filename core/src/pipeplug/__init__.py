@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pipeplug.batch import Batch
     from pipeplug.contexts import Context, CudaContext
     from pipeplug.cuda import CudaKernel, CudaSource
     from pipeplug.errors import (
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from pipeplug.runtime.statistics import MemoryUse, OperatorStatistics, Statistics
     from pipeplug.source import IndexedReader, Source
     from pipeplug.spec import TensorSpec
-    from pipeplug.tensor import Array, Batch, Tensor
+    from pipeplug.tensor import Array, Tensor
 
 __version__ = "0.1.0"
 
@@ -66,7 +67,8 @@ _HOMES = {
     "pipeplug.runtime.statistics": ("MemoryUse", "OperatorStatistics", "Statistics"),
     "pipeplug.source": ("IndexedReader", "Source"),
     "pipeplug.spec": ("TensorSpec",),
-    "pipeplug.tensor": ("Array", "Batch", "Tensor"),
+    "pipeplug.batch": ("Batch",),
+    "pipeplug.tensor": ("Array", "Tensor"),
 }  # fmt: skip
 
 __all__ = [

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from pipeplug.batch import Batch
 from pipeplug.contexts import Context, CudaContext
 from pipeplug.errors import ArgumentError, DeclarationError
 from pipeplug.interop.cupy import on_stream
 from pipeplug.operator import Call, Operator, current_caller
 from pipeplug.spec import TensorSpec
-from pipeplug.tensor import Batch, Tensor
+from pipeplug.tensor import Tensor
 
 
 class _Map(Operator):

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from pipeplug.batch import Batch
 from pipeplug.contexts import Context
 from pipeplug.errors import DeclarationError
 from pipeplug.graph.inference import infer
 from pipeplug.operator import Operator, drawn_arguments
 from pipeplug.spec import TensorSpec
-from pipeplug.tensor import Array, Batch, Tensor
+from pipeplug.tensor import Array, Tensor
 
 
 class Draw(Operator):

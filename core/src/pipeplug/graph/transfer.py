@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from pipeplug.batch import Batch
 from pipeplug.contexts import Context
 from pipeplug.operator import Operator
 from pipeplug.spec import TensorSpec
-from pipeplug.tensor import Batch
 
 
 class Copy(Operator):

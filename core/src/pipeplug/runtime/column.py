@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from pipeplug.batch import Batch, read_only
 from pipeplug.errors import DeclarationError
 from pipeplug.memory.pool import block_size
 from pipeplug.memory.resource import Stream
 from pipeplug.spec import DTYPES, OBJECT, TensorSpec
-from pipeplug.tensor import Array, Batch, Tensor, dtype_name, locked, on_device, read_only
+from pipeplug.tensor import Array, Tensor, dtype_name, locked, on_device
 
 Empty = Callable[[tuple[int, ...], str], Array]
 """Takes memory for a shape and a dtype."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pipeplug.batch import Batch
 from pipeplug.errors import MemoryLimitError
 from pipeplug.runtime.column import Column, Empty
 from pipeplug.runtime.iteration import Iteration
@@ -12,7 +13,7 @@ from pipeplug.runtime.memory import Memory
 from pipeplug.runtime.randomness import Draws, key_hash
 from pipeplug.runtime.transfers import Staging, to_host
 from pipeplug.spec import TensorSpec
-from pipeplug.tensor import Array, Batch, Tensor
+from pipeplug.tensor import Array, Tensor
 
 
 def never() -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pipeplug.batch import Batch
 from pipeplug.cuda import CudaKernel, launch
 from pipeplug.errors import DeclarationError
 from pipeplug.memory.cuda import CudaDevice, MemoryPool
@@ -16,7 +17,7 @@ from pipeplug.runtime.context import BatchContext, SampleContext, never
 from pipeplug.runtime.iteration import Iteration
 from pipeplug.runtime.transfers import Staging, empty_samples, place_samples, to_device, upload
 from pipeplug.spec import TensorSpec
-from pipeplug.tensor import Array, Batch, Tensor
+from pipeplug.tensor import Array, Tensor
 
 
 class CudaWork:

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from pipeplug.batch import Batch
 from pipeplug.errors import MemoryLimitError, SampleFailed, SpecError, TooManyFailuresError
 from pipeplug.graph.graph import Node, Ref
 from pipeplug.memory.units import format_bytes
@@ -28,7 +29,6 @@ from pipeplug.runtime.schedule import Schedule, StageShape, Task
 from pipeplug.runtime.session import Session
 from pipeplug.runtime.statistics import Timings
 from pipeplug.source import Source, origin_of
-from pipeplug.tensor import Batch
 
 OnError: TypeAlias = Literal["raise", "skip", "replace"]
 

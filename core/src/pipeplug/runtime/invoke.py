@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pipeplug.batch import Batch, read_only
 from pipeplug.errors import DeclarationError, DeviceError, MemoryLimitError, SpecError
 from pipeplug.graph.graph import Node
 from pipeplug.runtime.column import Column, Empty, as_argument, as_input, check_value
@@ -19,7 +20,7 @@ from pipeplug.runtime.program import Program, Step
 from pipeplug.runtime.statistics import Timings
 from pipeplug.signature import STATE
 from pipeplug.spec import TensorSpec
-from pipeplug.tensor import Array, Batch, Tensor, locked, read_only
+from pipeplug.tensor import Array, Tensor, locked
 
 
 def run_samples(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from pipeplug.batch import Batch
 from pipeplug.memory import HostResource, LimitResource, PoolResource, StatisticsResource
 from pipeplug.memory.array import empty
 from pipeplug.memory.cuda import CudaDevice, MemoryPool, pinned_memory
 from pipeplug.runtime.statistics import MemoryUse
 from pipeplug.runtime.transfers import packed
-from pipeplug.tensor import Array, Batch
+from pipeplug.tensor import Array
 
 HOST = "cpu"
 PINNED = "pinned"

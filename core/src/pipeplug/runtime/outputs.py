@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from pipeplug.batch import Batch
 from pipeplug.errors import PipeplugError, SampleFailed
-from pipeplug.tensor import Batch
 
 if TYPE_CHECKING:
     import numpy as np

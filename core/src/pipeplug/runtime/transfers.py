@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from pipeplug.batch import Batch
 from pipeplug.memory.cuda import CudaDevice, MemoryPool
 from pipeplug.memory.device import DeviceMemory, DeviceSamples
 from pipeplug.memory.resource import OwnedBuffer, Stream
 from pipeplug.runtime.column import Empty
-from pipeplug.tensor import Array, Batch, Tensor, dtype_name
+from pipeplug.tensor import Array, Tensor, dtype_name
 
 ALIGNMENT = 256
 """Samples of a ragged batch begin at multiples of this many bytes: wide loads are possible from their start."""
