@@ -59,7 +59,7 @@ class FakeStream:
                 self.work[self.done]()
                 self.done += 1
 
-    def record(self, event: FakeEvent | None = None) -> FakeEvent:
+    def record(self, event: Any = None) -> FakeEvent:
         event = event or FakeEvent()
         with _LOCK:
             event.stream, event.place = self, len(self.work)

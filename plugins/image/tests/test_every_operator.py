@@ -143,7 +143,7 @@ def test_the_result_is_made_in_the_batch(case, dtype, count, noise, monkeypatch)
             handed.append(Tensor(np.zeros(spec.known_shape(), spec.dtype), spec.layout))
             return handed[-1]
 
-    monkeypatch.setattr("pipeplug.runtime.eager.SampleContext", Context)
+    monkeypatch.setattr("pipeplug.runtime.compute.SampleContext", Context)
     image = noise((8, 9, count), dtype)
     with eager(seed=1):
         result = case(image)

@@ -124,11 +124,11 @@ class DeviceMemory:
     def use(self, stream: Stream) -> None:
         """See `Holder`."""
         lease = self._lease
-        if stream != self.stream and self.ready is not None and not self.ready.is_done:
-            stream.wait(self.ready)
         with lease.lock:
             if stream in lease.users:
                 return
+            if stream != self.stream and self.ready is not None and not self.ready.is_done:
+                stream.wait(self.ready)
             if lease.users == [self.stream]:
                 lease.users[0] = stream  # which waited for the maker, and so stands for it
             else:

@@ -9,11 +9,22 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pipeplug import ArgumentError, Context, DecodeError, Operator, SpecError, Tensor, TensorSpec
+from pipeplug import (
+    ArgumentError,
+    Batch,
+    Context,
+    CudaContext,
+    DecodeError,
+    Operator,
+    SpecError,
+    Tensor,
+    TensorSpec,
+)
 from pipeplug_image.limits import MAX_PIXELS
 
 if TYPE_CHECKING:
     from pipeplug import Array
+    from pipeplug_image.codecs.cuda import DeviceDecoder
     from pipeplug_image.codecs.decode import Decoder
     from pipeplug_image.codecs.header import ImageHeader
     from pipeplug_image.codecs.options import DecodeOptions
@@ -28,6 +39,11 @@ class Decode(Operator):
 
     The content decides the format, never a file's name. CMYK and YCCK become the RGB that Pillow gives. Alpha is
     dropped, not blended, when it is not asked for. The size is checked from the header before memory is taken.
+
+    On a GPU its JPEG engine decodes baseline JPEGs, within 1 level of the CPU, and CUDA kernels progressive ones,
+    within 3, where they are wanted RGB or grey, not reduced, and as they are stored. The CPU decodes all else, and
+    judges what is damaged; the statistics count both. Damage within coded pixels that leaves all markers right is not
+    seen on a GPU.
 
     Inputs: encoded, `bytes`, another buffer of bytes, or a path.
     Outputs: image (height, width, channels). With `truncated="partial"` a dict of `image` and `truncated`, a bool.
@@ -66,10 +82,13 @@ class Decode(Operator):
         """What is known of the image before its header is read."""
         return TensorSpec((None, None, _CHANNELS[self.mode]), "uint8" if self.dtype == "uint8" else None, "HWC")
 
-    def open(self) -> AbstractContextManager[Decoder]:
-        from pipeplug_image.codecs.decode import Decoder
+    def devices(self) -> tuple[str, ...]:
+        return super().devices() if self.truncated == "raise" else ("cpu",)
 
-        return Decoder()
+    def open(self) -> AbstractContextManager[DeviceDecoder]:
+        from pipeplug_image.codecs.cuda import DeviceDecoder
+
+        return DeviceDecoder()
 
     def peek(self, encoded: object) -> TensorSpec:
         try:
@@ -112,6 +131,22 @@ class Decode(Operator):
         out = context.empty(TensorSpec(options.shape(header), options.dtype_of(header), "HWC"))
         state.decode(data, options, header=header, out=out.numpy())
         return out
+
+    def cuda(self, encoded: Batch, context: CudaContext, *, state: DeviceDecoder) -> Batch:
+        from pipeplug_image.prepare import decoded, prepared
+
+        if encoded.device != "cpu":  # bytes as numbers, which were brought here, though it is the CPU that reads them
+            context.stream.sync()
+            encoded = encoded.to("cpu")
+        return decoded(self, prepared(self, encoded, context, state), context, state)
+
+    def whole(self, encoded: object, state: Decoder) -> Array:
+        """The whole image, in memory of its own; `state` is what `open` gave."""
+        try:
+            data, header = self.opened(encoded)
+            return state.decode(data, self.options, header=header)
+        except DecodeError as error:
+            raise about(encoded, error) from None
 
     def part(self, encoded: object, box_of: Callable[[tuple[int, ...]], Part], state: Decoder) -> Array:
         """A part of the decoded image, which the calling thread's next call overwrites.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
-from pipeplug import Check, Graph, hookimpl
+from pipeplug import Check, DeviceError, Graph, hookimpl
 
 
 @hookimpl
@@ -18,7 +18,7 @@ def pipeplug_rewrite(graph: Graph) -> Graph:
 @hookimpl
 def pipeplug_doctor() -> list[Check]:
     """The libraries that decode and compute."""
-    return [_installed("opencv-python-headless"), _installed("pillow"), _turbojpeg(), _compiled()]
+    return [_installed("opencv-python-headless"), _installed("pillow"), _turbojpeg(), _compiled(), _nvimgcodec()]
 
 
 def _installed(distribution: str) -> Check:
@@ -50,3 +50,17 @@ def _compiled() -> Check:
         )
         return Check("compiled kernels", True, advice)
     return Check("compiled kernels", True, library)
+
+
+def _nvimgcodec() -> Check:
+    from pipeplug_image.codecs.nvimgcodec import find_version, load
+
+    found = find_version()
+    if found is None:
+        detail = 'not installed, GPUs decode nothing; pip install "pipeplug-image[cuda13]" (or [cuda12])'
+        return Check("nvImageCodec", True, detail)
+    try:
+        load()
+    except DeviceError as error:
+        return Check("nvImageCodec", True, f"{found}, which cannot be used: {error}")
+    return Check("nvImageCodec", True, found)

@@ -24,10 +24,12 @@ from pipeplug_image.normalize import Normalize
 from pipeplug_image.random_crop import RandomCrop
 from pipeplug_image.random_resized_crop import RandomResizedCrop
 from pipeplug_image.resize import Resize
+from pipeplug_image.splitting import joined, split_decodes
 
 
 def rewrite(graph: Graph) -> Graph:
     """Fuses each decode with the crop that alone uses it, and each normalisation with what comes before it."""
+    graph = split_decodes(graph)
     for node in graph.nodes:
         user = _cpu_user(graph, node)
         if user is None:
@@ -85,15 +87,10 @@ def _cpu_user(graph: Graph, node: Node) -> Node | None:
 def _merged(first: Node, second: Node, operator: Fused) -> Node:
     return replace(
         second,
-        name=_joined(first.name, second.name),
+        name=joined(first.name, second.name),
         operator=operator,
-        operator_name=_joined(first.operator_name, second.operator_name),
+        operator_name=joined(first.operator_name, second.operator_name),
         inputs=first.inputs,
         arguments=(*first.arguments, *second.arguments),
         reason=operator.reason,
     )
-
-
-def _joined(first: str, second: str) -> str:
-    """`image.decode+crop` of `image.decode` and `image.crop`."""
-    return f"{first}+{second.removeprefix('image.')}"

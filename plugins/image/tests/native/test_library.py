@@ -15,3 +15,4 @@ def test_the_library_has_the_kernels():
     if compiled is not None:
         assert hasattr(compiled, "pipeplug_resample")
         assert hasattr(compiled, "pipeplug_decode_part")
+        assert hasattr(compiled, "pipeplug_read_headers")

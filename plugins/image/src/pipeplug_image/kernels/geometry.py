@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import cv2
@@ -70,6 +71,51 @@ def anchored_box(shape: tuple[int, ...], size: tuple[int, int], position: tuple[
         )
     y, x = (int(crop_anchor(shape[axis], size[axis], position[axis])) for axis in (0, 1))
     return y, x, size[0], size[1]
+
+
+def anchored_boxes(sizes: Array, size: tuple[int, int], position: Array | float = 0.5) -> Array:
+    """What `anchored_box` gives, for many images at once: int64 (images, 4), all 0 where a crop does not fit.
+
+    Args:
+        sizes: height and width of each image, int64 (images, 2).
+        size: height and width of the crops.
+        position: (images, 2), or one number for all.
+    """
+    wanted = np.array(size, np.int64)
+    return _fitting(sizes, crop_anchor(sizes, wanted, position), wanted)
+
+
+def random_boxes(sizes: Array, size: tuple[int, int], place: Array) -> Array:
+    """Boxes of `size` at uniform places, for two numbers in [0, 1) an image: int64 (images, 4), 0 where none fits."""
+    wanted = np.array(size, np.int64)
+    return _fitting(sizes, (place * (sizes - wanted + 1)).astype(np.int64), wanted)
+
+
+def given_boxes(sizes: Array, boxes: Array) -> Array:
+    """Boxes of numbers (images, 4) as they are, in int64; all 0 where one is no box of pixels inside its image."""
+    ends = boxes[:, :2] + boxes[:, 2:]
+    good = (boxes == np.trunc(boxes)) & (boxes >= (0, 0, 1, 1)) & np.tile(ends <= sizes, 2)
+    return np.where(good.all(axis=1, keepdims=True), boxes, 0).astype(np.int64)
+
+
+def placed_boxes(sizes: Array, size: tuple[int, int], positions: Array) -> Array:
+    """As `anchored_boxes`, for positions (images, 2) that may be no numbers from 0 to 1: all 0 where they are not."""
+    good = ((positions >= 0) & (positions <= 1)).all(axis=1, keepdims=True)
+    return np.where(good, anchored_boxes(sizes, size, np.where(good, positions, 0)), 0)
+
+
+def numbers_of(column: Sequence[object] | Array, rows: Array, count: int) -> Array:
+    """Rows of a column of `count` numbers a sample, float64; NaN where the column holds something else."""
+    try:
+        numbers = np.asarray(column, np.float64)
+    except (TypeError, ValueError):
+        numbers = np.empty(0)
+    return numbers[rows] if numbers.shape == (len(column), count) else np.full((len(rows), count), np.nan)
+
+
+def _fitting(sizes: Array, starts: Array, wanted: Array) -> Array:
+    boxes = np.concatenate((starts, np.broadcast_to(wanted, starts.shape)), axis=1)
+    return np.where((sizes >= wanted).all(axis=1, keepdims=True), boxes, 0)
 
 
 def pad(
