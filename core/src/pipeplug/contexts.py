@@ -47,6 +47,9 @@ class CudaContext(Context, Protocol):
     def stream(self) -> Stream:
         """The stream, of `cuda.core`."""
 
+    def new_stream(self) -> Stream:
+        """A stream of one's own, for libraries that keep one."""
+
     def empty_samples(self, shapes: NDArray[Any], dtype: str, layout: str | None = None) -> Any:
         """An uninitialised `Batch`, a sample for each row of `shapes`, int64 (samples, dimensions)."""
 

@@ -99,7 +99,7 @@ class DeviceMemory:
 
     Args:
         space: the device.
-        address: of the first byte.
+        address: of the first byte; 0 where it is in several pieces.
         stream: on which it is made, and used at once.
         give_back: called once with the stream after whose queued work the memory may be used anew.
         owner: kept until then.
@@ -279,6 +279,13 @@ class DeviceSamples(Sequence[DeviceArray]):
     def nbytes(self) -> int:
         return int(self.sizes.sum())
 
+    @property
+    def are_in_one_piece(self) -> bool:
+        """Whether they lie in one piece of memory, and not in neighbours by chance, over which no copy may go."""
+        return len(self.holders) == 1 and not (
+            isinstance(self.holders[0], DeviceMemory) and not self.holders[0].address
+        )
+
     def use(self, stream: Stream) -> None:
         """Lets work queued on `stream` from now on use the samples."""
         for holder in self.holders:
@@ -288,8 +295,8 @@ class DeviceSamples(Sequence[DeviceArray]):
         return DeviceSamples(self.addresses[rows], self.shapes[rows], self.dtype, self.device, self.holders)
 
     def as_array(self) -> DeviceArray | None:
-        """All samples as one array, if they are equal in shape and lie one after the other."""
-        if not len(self) or (self.shapes != self.shapes[0]).any():
+        """All samples as one array, if they are equal in shape and lie one after the other in one piece of memory."""
+        if not len(self) or not (self.are_in_one_piece or len(self) == 1) or (self.shapes != self.shapes[0]).any():
             return None
         size = np.uint64(self.sizes[0])
         if (np.diff(self.addresses) != size).any():

@@ -43,6 +43,11 @@ class CudaWork:
         self._scratch.clear()
         self.staging.close()
 
+    def new_stream(self) -> Stream:
+        """See `CudaContext`."""
+        stream: Stream = self.gpu.device.create_stream()
+        return stream
+
     def empty(self, spec: TensorSpec) -> Tensor:
         """An uninitialised sample."""
         memory = self._make(spec.nbytes)

@@ -113,7 +113,7 @@ def _download(samples: DeviceSamples, staging: Staging) -> tuple[Array, Any]:
     starts, sizes = samples.addresses.astype(np.int64), samples.sizes
     base = int(starts.min())
     span = int((starts + sizes).max()) - base
-    if len(samples.holders) == 1 and span <= samples.nbytes + len(samples) * ALIGNMENT:  # they lie side by side
+    if samples.are_in_one_piece and span <= samples.nbytes + len(samples) * ALIGNMENT:  # they lie side by side
         staged = staging.empty(span)
         staging.copy(int(staged.ctypes.data), base, span)
         return staged, starts - base

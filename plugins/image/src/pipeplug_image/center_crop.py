@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeplug import Context, Operator, Tensor, TensorSpec
+from pipeplug import Batch, Context, CudaContext, Operator, Tensor, TensorSpec
 from pipeplug_image.pictures import check_size, picture, resized
 
 
@@ -30,6 +30,14 @@ class CenterCrop(Operator):
         from pipeplug_image.kernels.geometry import anchored_box
 
         return anchored_box(shape, self.size)
+
+    def cuda(self, images: Batch, context: CudaContext) -> Batch:
+        from pipeplug_image.kernels.cuda.crops import cropped
+        from pipeplug_image.kernels.geometry import anchored_boxes
+
+        self.infer(images.spec)
+        boxes = anchored_boxes(images.shapes[:, :2], self.size)
+        return cropped(images, boxes, context, lambda row, shape: self.box(shape))
 
     def cpu(self, image: Tensor, context: Context) -> Tensor:
         from pipeplug_image.kernels.geometry import crop

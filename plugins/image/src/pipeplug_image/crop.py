@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from pipeplug import ArgumentError, Context, Operator, PerSample, Tensor, TensorSpec
+from pipeplug import ArgumentError, Batch, Context, CudaContext, Operator, PerSample, Tensor, TensorSpec
 from pipeplug_image.pictures import check_number, check_size, picture, resized
+
+if TYPE_CHECKING:
+    from pipeplug import Array
 
 Box = tuple[int, int, int, int]
 
@@ -50,6 +54,24 @@ class Crop(Operator):
             return inside(shape, checked_box(box))
         assert self.size is not None
         return anchored_box(shape, self.size, checked_position(position))
+
+    def cuda(self, images: Batch, context: CudaContext, *, position: Sequence[Any], box: Sequence[Any]) -> Batch:
+        from pipeplug_image.kernels.cuda.crops import cropped
+
+        self.infer(images.spec)
+        boxes = self.boxes(images.shapes[:, :2], position, box)
+        return cropped(images, boxes, context, lambda row, shape: self.part(shape, position[row], box[row]))
+
+    def boxes(self, sizes: Array, position: Sequence[Any], box: Sequence[Any]) -> Array:
+        """The parts of images of these sizes, int64 (images, 4), all 0 for one that there is not."""
+        import numpy as np
+
+        from pipeplug_image.kernels.geometry import given_boxes, numbers_of, placed_boxes
+
+        rows = np.arange(len(sizes))
+        if self.size is None:
+            return given_boxes(sizes, numbers_of(box, rows, 4))
+        return placed_boxes(sizes, self.size, numbers_of(position, rows, 2))
 
     def cpu(
         self, image: Tensor, context: Context, *, position: tuple[float, float], box: Sequence[int] | None

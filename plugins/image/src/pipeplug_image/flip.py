@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from pipeplug import ArgumentError, Context, Operator, Tensor, TensorSpec
+from pipeplug import ArgumentError, Batch, Context, CudaContext, Operator, Tensor, TensorSpec
 from pipeplug_image.pictures import picture
 
 if TYPE_CHECKING:
@@ -36,6 +36,17 @@ class Flip(Operator):
 
     def draw(self, random: Draws) -> dict[str, Array]:
         return {"flipped": random.boolean(self.probability)}
+
+    def cuda(self, images: Batch, context: CudaContext, *, flipped: Array) -> Batch:
+        from pipeplug_image.kernels.cuda.resample import resample
+
+        self.infer(images.spec)
+        rows, columns = self.mirrors(flipped)
+        return resample(images, images.shapes[:, :2], context, mirror_rows=rows, mirror_columns=columns)
+
+    def mirrors(self, flipped: Array) -> tuple[Array | bool, Array | bool]:
+        """Whether rows and columns are mirrored, by image."""
+        return (False, flipped) if self.direction == "horizontal" else (flipped, False)
 
     def cpu(self, image: Tensor, context: Context, *, flipped: bool) -> Tensor:
         from pipeplug_image.kernels.geometry import flip

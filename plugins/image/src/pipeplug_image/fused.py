@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, suppress
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
-from pipeplug import Batch, Context, Operator, PerSample, Tensor, TensorSpec
+from pipeplug import Batch, Context, CudaContext, Operator, PerSample, Tensor, TensorSpec
 from pipeplug_image.center_crop import CenterCrop
 from pipeplug_image.crop import Crop
 from pipeplug_image.decode import Decode, Part
@@ -142,6 +142,10 @@ class FlipNormalize(Fused):
     def cpu(self, image: Tensor, context: Context, *, flipped: bool) -> Tensor:
         return self.normalize.normalized(image, context, **{self.flip.direction: bool(flipped)})
 
+    def cuda(self, images: Batch, context: CudaContext, *, flipped: Array) -> Batch:
+        rows, columns = self.flip.mirrors(flipped)
+        return self.normalize.normalized_batch(images, context, mirror_rows=rows, mirror_columns=columns)
+
 
 class _ResizeNormalize(Fused):
     """What resizing and normalising share, whatever is resized; `flipped` is False where nothing is mirrored."""
@@ -170,6 +174,36 @@ class _ResizeNormalize(Fused):
             self._by_kind[kind] = kernel, spec
         return self._by_kind[kind]
 
+    def on_gpu(
+        self,
+        images: Batch,
+        sizes: Array,
+        resize: Resize | RandomResizedCrop,
+        context: CudaContext,
+        flipped: Array,
+        boxes: Array | None = None,
+    ) -> Batch:
+        """The images of a batch on a GPU, or parts of them, resized, mirrored and normalised."""
+        from pipeplug_image.kernels.cuda.resample import resample
+
+        self.normalize.infer(resize.infer(images.spec))
+        factor, offset = self.normalize.line()
+        rows, columns = (False, flipped) if self.direction == "horizontal" else (flipped, False)
+        return resample(
+            images,
+            sizes,
+            context,
+            interpolation=resize.interpolation,
+            antialias=resize.antialias,
+            boxes=boxes,
+            mirror_rows=rows,
+            mirror_columns=columns,
+            dtype=self.normalize.dtype,
+            layout=self.normalize.layout,
+            factor=factor,
+            offset=offset,
+        )
+
     @cached_property
     def _by_kind(self) -> dict[object, tuple[ResizeNormalization, TensorSpec]]:
         return {}  # by size, channels and dtype: of most pipelines all images are of one kind
@@ -195,6 +229,9 @@ class ResizeNormalize(_ResizeNormalize):
         height, width, _ = self.resize.infer(image.spec).known_shape()
         return self.normalized(image.numpy(), (height, width), self.resize, context, flipped)
 
+    def cuda(self, images: Batch, context: CudaContext, *, flipped: Array) -> Batch:
+        return self.on_gpu(images, self.resize.targets(images.shapes), self.resize, context, flipped)
+
 
 class ResizedCropNormalize(_ResizeNormalize):
     """Resizes a random part of an image, mirrors and normalises it."""
@@ -206,6 +243,10 @@ class ResizedCropNormalize(_ResizeNormalize):
 
     def cpu(self, image: Tensor, context: Context, *, tries: Array, place: Array, flipped: bool) -> Tensor:
         return self.normalized(self.crop.part(image, tries, place), self.crop.size, self.crop, context, flipped)
+
+    def cuda(self, images: Batch, context: CudaContext, *, tries: Array, place: Array, flipped: Array) -> Batch:
+        boxes = self.crop.boxes(images, tries, place)
+        return self.on_gpu(images, self.crop.targets, self.crop, context, flipped, boxes)
 
 
 class DecodeResizedCropNormalize(_ResizeNormalize):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeplug import Context, Operator, Tensor, TensorSpec
+from pipeplug import Batch, Context, CudaContext, Operator, Tensor, TensorSpec
 from pipeplug_image.pictures import check_size, picture, resized
 
 if TYPE_CHECKING:
@@ -40,6 +40,14 @@ class RandomCrop(Operator):
         anchored_box(shape, self.size)  # raises when the part does not fit
         down, right = place.tolist()
         return int(down * (shape[0] - height + 1)), int(right * (shape[1] - width + 1)), height, width
+
+    def cuda(self, images: Batch, context: CudaContext, *, place: Array) -> Batch:
+        from pipeplug_image.kernels.cuda.crops import cropped
+        from pipeplug_image.kernels.geometry import random_boxes
+
+        self.infer(images.spec)
+        boxes = random_boxes(images.shapes[:, :2], self.size, place)
+        return cropped(images, boxes, context, lambda row, shape: self.box(shape, place[row]))
 
     def cpu(self, image: Tensor, context: Context, *, place: Array) -> Tensor:
         from pipeplug_image.kernels.geometry import crop

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pipeplug import ArgumentError, Context, Operator, Tensor, TensorSpec
+from pipeplug import ArgumentError, Batch, Context, CudaContext, Operator, Tensor, TensorSpec
 from pipeplug_image.pictures import check_size, picture, resized
 from pipeplug_image.resize import Interpolation
 
@@ -67,6 +67,28 @@ class RandomResizedCrop(Operator):
 
     def cpu(self, image: Tensor, context: Context, *, tries: Array, place: Array) -> Tensor:
         return self.resize(self.part(image, tries, place), context)
+
+    def cuda(self, images: Batch, context: CudaContext, *, tries: Array, place: Array) -> Batch:
+        from pipeplug_image.kernels.cuda.resample import resample
+
+        self.infer(images.spec)
+        boxes = self.boxes(images, tries, place)
+        return resample(
+            images, self.targets, context, interpolation=self.interpolation, antialias=self.antialias, boxes=boxes
+        )
+
+    @property
+    def targets(self) -> Array:
+        """Height and width of all results."""
+        import numpy as np
+
+        return np.array(self.size, np.int64)
+
+    def boxes(self, images: Batch, tries: Array, place: Array) -> Array:
+        """The parts of images for what was drawn, int64 (images, 4)."""
+        from pipeplug_image.kernels.crops import random_resized_crop_boxes
+
+        return random_resized_crop_boxes(images.shapes[:, :2], tries, place, self.ratio)
 
     def part(self, image: Tensor, tries: Array, place: Array) -> Array:
         """The part of an image, as it is there."""

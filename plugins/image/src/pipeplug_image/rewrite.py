@@ -31,11 +31,11 @@ def rewrite(graph: Graph) -> Graph:
     """Fuses each decode with the crop that alone uses it, and each normalisation with what comes before it."""
     graph = split_decodes(graph)
     for node in graph.nodes:
-        user = _cpu_user(graph, node)
+        user = _user(graph, node)
         if user is None:
             continue
         operator = fused(node.operator, user.operator)
-        if operator is not None:
+        if operator is not None and (node.device or "cpu").partition(":")[0] in operator.devices():
             merged = _merged(node, user, operator)
             return rewrite(graph.with_node(merged, {Ref(user.name): Ref(merged.name)}))
     return graph
@@ -76,12 +76,12 @@ def _normalizing(first: Operator, normalize: Normalize, direction: Direction) ->
     return None
 
 
-def _cpu_user(graph: Graph, node: Node) -> Node | None:
-    """The node whose input alone uses a CPU node's single output, on the CPU too."""
-    if node.device != "cpu" or len(node.specs) != 1:
+def _user(graph: Graph, node: Node) -> Node | None:
+    """The node whose input alone uses a node's single output, on the same device."""
+    if len(node.specs) != 1:
         return None
     user = graph.only_consumer(Ref(node.name))
-    return user if user is not None and user.device == "cpu" and user.inputs == (Ref(node.name),) else None
+    return user if user is not None and user.device == node.device and user.inputs == (Ref(node.name),) else None
 
 
 def _merged(first: Node, second: Node, operator: Fused) -> Node:

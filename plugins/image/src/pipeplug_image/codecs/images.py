@@ -98,9 +98,7 @@ class ImageShelf:
         images = self._free()
         if images is None:
             if self._stream is None:
-                # One of its own: the library waits for all that is queued on it.
-                stream: Any = context.stream
-                self._stream = stream.device.create_stream()
+                self._stream = context.new_stream()  # of its own: the library waits for all that is queued on it
             images = ImageSet(self._stream)
         try:
             self._reserve(images, context, int(images.grown(sizes).sum()))

@@ -34,7 +34,6 @@ class Stream:
         self.handle = 1000 + number
         self.waited = []
         self.made = []
-        self.device = SimpleNamespace(create_stream=self.create_stream)
 
     def create_stream(self):
         self.made.append(Stream(len(self.made) + 2))
@@ -182,6 +181,9 @@ class Context(EmulatedContext):
         self.reserved: weakref.WeakKeyDictionary[object, int] = weakref.WeakKeyDictionary()
         self.events = []
         self.memory_limit = memory_limit
+
+    def new_stream(self):
+        return self.stream.create_stream()
 
     def reserve(self, owner, nbytes):
         others = sum(size for each, size in self.reserved.items() if each is not owner)

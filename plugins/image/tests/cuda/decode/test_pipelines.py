@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,10 +15,7 @@ from tests.fakes import gpu
 
 @pytest.fixture(autouse=True)
 def card(monkeypatch, library):
-    devices = gpu.install(monkeypatch)
-    device = property(lambda self: SimpleNamespace(create_stream=gpu.FakeStream))
-    monkeypatch.setattr(gpu.FakeStream, "device", device, raising=False)
-    return devices
+    return gpu.install(monkeypatch)
 
 
 @pytest.fixture

@@ -38,6 +38,14 @@ __device__ __forceinline__ float16 half_of(float number)
 template <typename T> __device__ __forceinline__ float load(T value) { return (float)value; }
 template <> __device__ __forceinline__ float load(float16 value) { return float_of(value); }
 
+#ifdef __CUDACC_RTC__
+/* An integer to float32 takes a quarter of the speed of this: the byte as the last bits of 2^23, and 2^23 off again. */
+template <> __device__ __forceinline__ float load(uint8 value)
+{
+    return __int_as_float(0x4b000000 | (int)value) - 8388608.0f;
+}
+#endif
+
 template <typename T> __device__ __forceinline__ double load_double(T value) { return (double)value; }
 template <> __device__ __forceinline__ double load_double(float16 value) { return (double)float_of(value); }
 

@@ -1,0 +1,1 @@
+"""Kernels for NVIDIA GPUs: each `.cu` file with the module that launches it."""
